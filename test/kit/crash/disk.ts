@@ -1,19 +1,22 @@
 import { execFile } from 'node:child_process'
 import { chmod, mkdir, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import test from 'ava'
+import { ignoreError } from '../../../lib/async/ignore-error.ts'
 
 const run = promisify(execFile)
 
 /** A file system of a test's own, of which a power cut keeps no more than what was synced. Needs root. */
 export interface Disk {
-  /** Where it is mounted; the same after `loseSince`. */
+  /** Where it is mounted; the same after `restart`. */
   folder: string
-  /** Writes everything out, so that what comes next is alone. */
+  /** Writes everything out, also of the file systems in its files, so that what comes next is alone. */
   settle(): Promise<void>
+  /** Gives the file systems in its files that are mounted below it the options of this one, but for those that only a first mount can set. */
+  loosen(): Promise<void>
   /**
    * What a power cut at this moment leaves: a copy of the backing file, taken as it is, in which data that the file system has not
    * written yet is missing. Resolves to the path of the copy. Nothing may write meanwhile for longer than some seconds.
@@ -23,13 +26,16 @@ export interface Disk {
   look(copy: string): Promise<string>
   /** Replaces the disk by the copy. No process may have files open there. */
   restart(copy: string): Promise<void>
+  /** Replaces a folder below it by what it was in the copy, which is removed. */
+  restore(copy: string, folder: string): Promise<void>
 }
 
 /**
  * A file system keeps more through a power cut than it has to: it writes by itself after some seconds, and a sync of one file takes
  * others along. These options leave as little of that as ext4 lets one choose.
  */
-const options = 'loop,noatime,noinit_itable,data=writeback,noauto_da_alloc,commit=600'
+const late = 'noauto_da_alloc,commit=600'
+const options = `loop,noatime,noinit_itable,data=writeback,${late}`
 
 /** Call it once at the top level of a test file; the disk is removed after the file. */
 export function testDisk(megabytes: number): Promise<Disk> {
@@ -57,9 +63,22 @@ export async function openDisk(megabytes: number): Promise<Disk & { remove(): Pr
   await run('sync', ['-f', folder])
   const device = async () => (await run('findmnt', ['-n', '-o', 'SOURCE', folder])).stdout.trim().replace('/dev/', '')
 
+  async function look(copy: string): Promise<string> {
+    await unmounted(place)
+    await run('mount', ['-t', 'ext4', '-o', 'loop,noatime', copy, place])
+    return place
+  }
+
   return {
     folder,
-    settle: async () => void (await run('sync', ['-f', folder])),
+    async settle() {
+      for (const { path } of await mountsBelow(folder)) await run('sync', ['-f', path]).catch(gone)
+      await run('sync', ['-f', folder])
+    },
+    async loosen() {
+      const strict = (await mountsBelow(folder)).filter(mount => !mount.options.includes('commit=600'))
+      for (const { path } of strict) await run('mount', ['-o', `remount,${late}`, path]).catch(gone)
+    },
     async cut() {
       const copy = join(base, `disk.${++copies}`)
       const name = await device()
@@ -73,16 +92,19 @@ export async function openDisk(megabytes: number): Promise<Disk & { remove(): Pr
       }
       throw new Error(`${folder} is written to without a pause.`)
     },
-    async look(copy) {
-      await unmounted(place)
-      await run('mount', ['-t', 'ext4', '-o', 'loop,noatime', copy, place])
-      return place
-    },
+    look,
     async restart(copy) {
       await unmounted(folder)
       await rm(image)
       image = copy
       await mount()
+    },
+    async restore(copy, below) {
+      const former = join(await look(copy), relative(folder, below))
+      await rm(below, { recursive: true })
+      await run('cp', ['-a', '--sparse=always', former, below])
+      await unmounted(place)
+      await rm(copy)
     },
     async remove() {
       for (const path of [place, folder]) await unmounted(path)
@@ -99,7 +121,24 @@ async function written(device: string): Promise<{ count: string; underWay: numbe
 
 /** Unmounts what is mounted below first; a process that still has its working folder there only delays that. */
 async function unmounted(folder: string): Promise<void> {
-  const places = (await readFile('/proc/self/mounts', 'utf8')).split('\n').map(line => line.split(' ')[1] ?? '')
-  for (const place of places.filter(name => name === folder || name.startsWith(`${folder}/`)).reverse())
-    await run('umount', [place]).catch(() => run('umount', ['--lazy', place]))
+  const own = (await mounts()).filter(({ path }) => path === folder)
+  for (const { path } of [...own, ...(await mountsBelow(folder))].reverse())
+    await run('umount', [path]).catch(() => run('umount', ['--lazy', path]))
+}
+
+const gone = ignoreError('it has just been unmounted')
+
+async function mountsBelow(folder: string): Promise<Mount[]> {
+  return (await mounts()).filter(({ path }) => path.startsWith(`${folder}/`))
+}
+
+interface Mount {
+  path: string
+  options: string
+}
+
+/** In their order. */
+async function mounts(): Promise<Mount[]> {
+  const lines = (await readFile('/proc/self/mounts', 'utf8')).split('\n').map(line => line.split(' '))
+  return lines.map(([, path = '', , options = '']) => ({ path, options }))
 }

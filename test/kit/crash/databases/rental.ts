@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RemoteEngine } from '../../../../activities/databases/port.ts'
 import type { DatabaseRow } from '../../../../db/databases/databases.ts'
@@ -18,11 +19,24 @@ export type Kind = Exclude<DatabaseOperationKind, 'undo' | 'upgrade' | 'drill'> 
 /** Memory in MB, before and after a change of it. */
 const sizes = [1024, 1280] as const
 
+/** What a restore keeps and takes, in numbers of acknowledged writes. */
+export interface Kept {
+  /** So many there were before the snapshot, or the moment, was asked for: they stay. */
+  before: number
+  /** So many there were afterwards: those from here until the restore begins are not in it. */
+  since: number
+}
+
+/** Their callers get 202 when they take long, and they go on. */
+const goOn: readonly Kind[] = ['snapshot', 'restore', 'moment']
+
 /** A database of an account of its own, and a customer who writes to it all along. */
 export class Rental {
   id = ''
   /** The password that the API gave last. */
   password = ''
+  /** Of the certificate that was issued last when a caller was told so. */
+  fingerprint = ''
   remote!: RemoteEngine
   /** Numbers of writes that the engine has acknowledged. */
   readonly acknowledged: number[] = []
@@ -84,7 +98,10 @@ export class Rental {
     if (kind === 'rotate' || kind === 'certify') {
       const reset = kind === 'rotate' ? 'password' : 'certificate'
       const answer = await send('POST', `${this.path}/credentials/reset`, { reset })
-      if (kind === 'rotate' && answer.status === 200) this.password = answer.body.response.password
+      if (answer.status !== 200) return answer
+      if (kind === 'rotate') this.password = answer.body.response.password
+      // Read now: what is lost later is issued anew, and the row has that then.
+      else this.fingerprint = new X509Certificate((await this.row())!.certificate!).fingerprint256
       return answer
     }
     if (kind === 'delete') return send('DELETE', this.path)
@@ -94,12 +111,12 @@ export class Rental {
     return send('POST', `${this.path}/${kind}`)
   }
 
-  /** The same, but it must succeed. Of a creation on a machine that is busy, which may need more time than a caller is given, in the end. */
+  /** The same, but it must succeed: what goes on after 202, and a creation, which a busy machine may have no time for, in the end. */
   async demand(kind: Kind): Promise<Answer> {
     for (const deadline = Date.now() + 300_000; ; ) {
       const answer = await this.ask(kind)
       if (answer.status === 200) return answer
-      if (answer.status === 202) {
+      if (answer.status === 202 && goOn.includes(kind)) {
         const isDone = async () => (await this.operation(kind))?.state === 'success'
         await this.stage.platform.until(isDone, 300, `${kind}, which took longer than its caller waited`)
         return answer
@@ -122,32 +139,37 @@ export class Rental {
   }
 
   /**
-   * What must be so before the operation: a database that runs, one that is stopped, one with a snapshot. Resolves to the number of
-   * writes that the operation must keep.
+   * What must be so before the operation: a database that runs, one that is stopped, one with a snapshot and writes that are not in it.
    */
-  async prepare(kind: Kind): Promise<number> {
-    if (kind === 'create') return 0
+  async prepare(kind: Kind): Promise<Kept> {
+    if (kind === 'create') return { before: 0, since: 0 }
     if (this.id === '') await this.demand('create')
     const row = await this.row()
     this.#ramIndex = sizes.indexOf(row!.ram_mb as never)
     if (row!.desired_state === 'stopped' && kind !== 'start') await this.demand('start')
     this.write()
-    const before = this.acknowledged.length
-    if (row!.desired_state === 'running' || kind !== 'start')
-      await this.stage.platform.until(async () => this.acknowledged.length > before + 2, 60, 'writes')
+    if (row!.desired_state === 'running' || kind !== 'start') await this.#moreWrites()
     if (kind === 'start' && row!.desired_state === 'running') await this.demand('stop')
-    const kept = this.acknowledged.length
+    const before = this.acknowledged.length
     if (kind === 'moment') {
       this.#moment = await this.#restorableMoment()
-      const before = this.acknowledged.length
+      const since = this.acknowledged.length
       this.write()
-      return before
+      await this.#moreWrites()
+      return { before: since, since }
     }
-    if (kind !== 'restore') return kept
+    if (kind !== 'restore') return { before, since: before }
     await this.demand('snapshot')
+    const since = this.acknowledged.length
+    await this.#moreWrites()
     const { name, version_id: versionId } = (await this.snapshots())[0]!
     this.#snapshot = { snapshotId: name, versionId }
-    return kept
+    return { before, since }
+  }
+
+  async #moreWrites(): Promise<void> {
+    const present = this.acknowledged.length
+    await this.stage.platform.until(async () => this.acknowledged.length > present + 2, 60, 'writes')
   }
 
   /** One that nothing is written at; the first base backup may have to be made before it. */

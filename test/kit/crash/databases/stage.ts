@@ -3,18 +3,17 @@ import { chmod, mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { labels } from '../../../../activities/containers/port.ts'
 import { removeFirewall } from '../../../../activities/firewall/iptables.ts'
 import { unusedPort } from '../../../../cli/installation/ports.ts'
 import { temporalProcess } from '../../../../cli/services/temporal.ts'
 import { removeThrowAway, throwAwayFolder } from '../../../../cli/test/test-postgres.ts'
 import { ignoreError } from '../../../../lib/async/ignore-error.ts'
+import { loop } from '../../../../lib/async/loop.ts'
 import type { EngineName } from '../../../../policy/databases/engine.ts'
 import { engines } from '../../../../policy/databases/engines.ts'
 import { mongoStandIn } from '../../../../policy/databases/mongo.ts'
 import { readRecords } from '../../../../workers/supervisor/process-record.ts'
 import { Supervisor } from '../../../../workers/supervisor/supervisor.ts'
-import { bareDocker, bareEngine } from '../../hosts/host-remains.ts'
 import { type Entry, startEntry } from '../../platform/entry.ts'
 import { type TestPlatform, testPlatform } from '../../platform/platform.ts'
 import { workflowBundle } from '../../platform/workflow-bundle.ts'
@@ -22,6 +21,7 @@ import { demandRoot } from '../../root.ts'
 import { testDatabase } from '../../servers/database.ts'
 import type { TestTemporal } from '../../servers/temporal.ts'
 import { type Disk, testDisk } from '../disk.ts'
+import { type Power, powerOf } from './power.ts'
 
 /** Without a cache the images are created first, alongside the other tests. */
 const imageSeconds = 1200
@@ -39,7 +39,7 @@ const imageOf = (engine: EngineName): string => {
 }
 
 /** A platform whose every part is a process that may be killed: Postgres, Temporal, the worker, and one host for each database. */
-export interface DatabaseStage {
+export interface DatabaseStage extends Power {
   platform: TestPlatform
   hosts: (Entry | null)[]
   worker: Entry | null
@@ -52,11 +52,6 @@ export interface DatabaseStage {
   killPostgres(): Promise<void>
   /** Ends Temporal as a crash does, and removes all that it knows if it is to be `emptied`; resolves once it runs again. */
   killTemporal(how: 'kept' | 'emptied'): Promise<void>
-  /**
-   * The power of all hosts goes: everything there stands still while their disk is copied, and what ran has ended. Rows are on another
-   * disk; that of Postgres has tests of its own.
-   */
-  losePower(): Promise<void>
   /** Writes out what the hosts have on their disk, so that what comes next is alone. */
   settle(): Promise<void>
 }
@@ -67,9 +62,14 @@ export function databaseStage(...offered: EngineName[]): Promise<DatabaseStage> 
   const temporal = ownTemporal()
   const disk = testDisk(diskMb)
   const living = new Set<Entry>()
+  const ending = new AbortController()
   test.serial.after.always('end the processes', async () => {
+    ending.abort()
     for (const entry of living) await entry.kill('SIGKILL')
   })
+  // Volumes are mounted as Berth mounts them, and would soon write everything out by themselves.
+  const loosen = async () => (await disk).loosen()
+  void loop(loosen, { signal: ending.signal, everyMs: 50, onError: ignoreError('it has just been unmounted') })
   const started = testPlatform({
     hosts: {},
     worker: false,
@@ -125,9 +125,11 @@ function stageOn(
     return entry
   }
   const clearing = new Set<number>()
+  const hosts: DatabaseStage['hosts'] = []
   const stage: DatabaseStage = {
     platform,
-    hosts: [],
+    hosts,
+    ...powerOf(hosts, platform, disk),
     worker: null,
     async startHost(n, own = {}) {
       stage.hosts[n] = await startHost(n, own)
@@ -150,31 +152,10 @@ function stageOn(
       await platform.until(answers, 60, 'Postgres is back')
     },
     killTemporal: temporal.kill,
-    async losePower() {
-      const hosts = stage.hosts.filter(isRunning)
-      for (const { child } of hosts) child.kill('SIGSTOP') // first: they would let what is paused go on
-      const lists = stage.hosts.map((_, n) => bareEngine.list({ [labels.host]: platform.hostId(`h${n}`) }))
-      const containers = (await Promise.all(lists)).flat()
-      const running = containers.filter(one => one.running)
-      await Promise.all(running.map(({ id }) => bareDocker.getContainer(id).pause()))
-      const copy = await disk.cut()
-      await Promise.all(hosts.map(host => host.kill('SIGKILL')))
-      for (const { id } of running) {
-        const { State } = await bareDocker.getContainer(id).inspect()
-        process.kill(State.Pid, 'SIGKILL') // dies when it is thawed, before it does anything
-        await bareDocker.getContainer(id).unpause().catch(ignoreError('kernels of today end it while it is frozen'))
-      }
-      await Promise.all(containers.map(({ name }) => bareEngine.remove(name)))
-      await disk.restart(copy)
-    },
     settle: () => disk.settle(),
   }
   return stage
 }
-
-/** Whether the process has not ended; one that stands still runs. */
-export const isRunning = (entry: Entry | null | undefined): entry is Entry =>
-  !!entry && entry.child.exitCode === null && entry.child.signalCode === null
 
 /** A Temporal of this file's own, on a disk, so that it can forget everything or nothing. */
 function ownTemporal() {

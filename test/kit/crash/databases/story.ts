@@ -7,8 +7,9 @@ import type { Answer } from '../../actors/api.ts'
 import { bareDocker, bareEngine } from '../../hosts/host-remains.ts'
 import { isFrozen } from '../../platform/entry.ts'
 import { answered, type Case, type Victim } from './cases.ts'
-import { Rental } from './rental.ts'
-import { type DatabaseStage, isRunning } from './stage.ts'
+import { isRunning } from './power.ts'
+import { type Kept, type Kind, Rental } from './rental.ts'
+import type { DatabaseStage } from './stage.ts'
 import { assertNothingLeft, assertTruths } from './truths.ts'
 
 /** The databases of a stage; the n-th lives on the n-th host, and stays from case to case until one deletes it. */
@@ -16,11 +17,11 @@ export type Rentals = (Rental | null)[]
 
 const hostOf = (n: number) => `h${n}`
 
-interface Asked {
+interface Asked extends Kept {
   n: number
   one: Case
   rental: Rental
-  before: number
+  begun: number
   answer: Promise<Answer>
   after: number
   name: string
@@ -41,9 +42,9 @@ export async function survive(t: ExecutionContext, stage: DatabaseStage, rentals
     const answers = await Promise.all(asked.map(({ answer }) => answer))
     const isDoubtful = victim === 'Postgres'
     const check = async () => {
-      for (const [n, { one, rental, before, after, name }] of asked.entries()) {
-        const own = { kind: one.kind, host: hostOf(asked[n]!.n), before, after, name, isDoubtful }
-        await assertTruths(t, rental, { ...own, answer: answers[n]! })
+      for (const [n, own] of asked.entries()) {
+        const ended = { ...own, kind: own.one.kind, host: hostOf(own.n), answer: answers[n]!, isDoubtful }
+        await assertTruths(t, own.rental, ended)
       }
     }
     await check()
@@ -78,12 +79,16 @@ async function arranged(stage: DatabaseStage, rentals: Rentals, cases: readonly 
     }),
   )
   await stage.settle()
+  let turn: Promise<unknown> = Promise.resolve()
   const asked = placed.map(({ rental, one }, n): Asked => {
-    const own = { n, one, rental, before: kept[n]!, after: 0, name: '' }
-    const answer = (one.point === answered ? rental.demand(one.kind) : rental.ask(one.kind)).finally(() => {
+    const own = { n, one, rental, ...kept[n]!, begun: rental.acknowledged.length, after: 0, name: '' }
+    const asking =
+      one.point === answered ? turn.then(() => answeredAlone(stage, rental, one.kind)) : rental.ask(one.kind)
+    const answer = asking.finally(() => {
       own.after = rental.acknowledged.length
     })
     answer.catch(() => {})
+    turn = answer
     return Object.assign(own, { answer })
   })
   for (const own of asked) {
@@ -98,6 +103,14 @@ async function arranged(stage: DatabaseStage, rentals: Rentals, cases: readonly 
     own.name = `${engine}: ${kind}, ${victim} at ${point}`
   }
   return asked
+}
+
+/** The power of its host goes right after the answer; nothing else happens meanwhile, so that nothing else writes out what this has not. */
+async function answeredAlone(stage: DatabaseStage, rental: Rental, kind: Kind): Promise<Answer> {
+  await stage.settle()
+  const answer = await rental.demand(kind)
+  await stage.losePowerEarly(await hostIndex(stage, rental))
+  return answer
 }
 
 interface Placed {

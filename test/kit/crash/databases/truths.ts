@@ -1,25 +1,28 @@
 import { execFileSync } from 'node:child_process'
-import { X509Certificate } from 'node:crypto'
+import { stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import type { ExecutionContext } from 'ava'
 import { labels } from '../../../../activities/containers/port.ts'
 import { engineOf } from '../../../../activities/databases/engines/select.ts'
 import { namesOf } from '../../../../activities/firewall/iptables.ts'
 import { databasePasswordKey } from '../../../../db/databases/authorities.ts'
+import type { DatabaseRow } from '../../../../db/databases/databases.ts'
+import { MiB } from '../../../../lib/bytes.ts'
+import { diskMbFor } from '../../../../policy/apps/sizes.ts'
 import { databasePassword } from '../../../../policy/databases/passwords.ts'
 import type { Answer } from '../../actors/api.ts'
-import { bareEngine } from '../../hosts/host-remains.ts'
-import type { Kind, Rental } from './rental.ts'
+import { bareDocker, bareEngine } from '../../hosts/host-remains.ts'
+import type { Kept, Kind, Rental } from './rental.ts'
 import type { DatabaseStage } from './stage.ts'
 
 /** What was done to it, with the operation that was asked for, and its answer. */
-export interface Ended {
+export interface Ended extends Kept {
   kind: Kind
   answer: Answer
   /** The name of its host. */
   host: string
-  /** Writes that were acknowledged before the snapshot, or the moment, of a restore, and when the operation was answered. */
-  before: number
+  /** Writes that were acknowledged when the operation was asked for, and when it was answered. */
+  begun: number
   after: number
   /** What the case is called. */
   name: string
@@ -30,6 +33,8 @@ export interface Ended {
 /** Everything that must hold after an operation that something died in. */
 export async function assertTruths(t: ExecutionContext, rental: Rental, ended: Ended): Promise<void> {
   const state = await assertOutcome(t, rental, ended)
+  // A restore that its caller did not wait for takes what was written until it ended.
+  const after = ended.answer.status === 200 ? ended.after : rental.acknowledged.length
   const exists = (await rental.row()) !== undefined
   if (ended.kind === 'create') t.is(exists, state === 'success', `${ended.name}: a row exists only after a success`)
   if (ended.kind === 'delete')
@@ -42,9 +47,10 @@ export async function assertTruths(t: ExecutionContext, rental: Rental, ended: E
   if (ended.kind === 'stop' && state === 'success') t.false(shouldRun, ended.name)
   else if (!(ended.kind === 'start' && state !== 'success')) t.true(shouldRun, `${ended.name}: it is to run`)
   if (!shouldRun) return
+  await assertSize(t, row, rental, ended)
   await assertOnePassword(t, rental, ended)
   await assertCertificate(t, rental, ended)
-  await assertWrites(t, rental, ended, state)
+  await assertWrites(t, rental, { ...ended, after }, state)
 }
 
 /** The operation has one end, and its caller got no other. */
@@ -149,22 +155,32 @@ async function assertOnePassword(t: ExecutionContext, rental: Rental, { name, ki
   t.deepEqual(found, [row.password_generation], `${name}: exactly one password works`)
 }
 
-/** What was issued last is shown, once its caller was told. */
+/** The container and the volume have what the row says; a volume never shrinks. */
+async function assertSize(t: ExecutionContext, row: DatabaseRow, { stage }: Rental, { host, name }: Ended) {
+  const { platform } = stage
+  const { HostConfig } = await bareDocker.getContainer(row.container_id!).inspect()
+  t.is(HostConfig.Memory, row.ram_mb * MiB, `${name}: the memory of its container`)
+  const { BERTH_DATA: root, DISK_MB_PER_256MB: diskMb } = platform.base.settings
+  const image = `${root}/hosts/${platform.hostId(host)}/images/${row.id}-${row.generation}.ext4`
+  const { size } = await stat(image)
+  t.true(size >= diskMbFor(row.ram_mb, Number(diskMb)) * MiB, `${name}: the size of its volume is ${size}`)
+}
+
+/** What was issued last when the caller was told so is shown, and nothing later: a pair that is lost is issued anew. */
 async function assertCertificate(t: ExecutionContext, rental: Rental, { name, kind, answer }: Ended): Promise<void> {
   if (kind !== 'certify' || answer.status !== 200) return
-  const { certificate } = (await rental.row())!
   const customer = await rental.stage.platform.until(
     () => rental.connect().catch(() => null),
     60,
     `${name}: it answers`,
   )
   customer.end()
-  t.is(customer.fingerprint, new X509Certificate(certificate!).fingerprint256, `${name}: its certificate is shown`)
+  t.is(customer.fingerprint, rental.fingerprint, `${name}: its certificate is shown`)
 }
 
-/** Every write that was acknowledged is there, but for what a restore has replaced. */
+/** Every write that was acknowledged is there, but for what a restore has replaced: of that nothing is. */
 async function assertWrites(t: ExecutionContext, rental: Rental, ended: Ended, state: string): Promise<void> {
-  const { name, kind, before, after } = ended
+  const { name, kind, before, since, begun, after } = ended
   const { platform } = rental.stage
   const count = rental.acknowledged.length
   rental.write()
@@ -183,6 +199,12 @@ async function assertWrites(t: ExecutionContext, rental: Rental, ended: Ended, s
   const required = rental.acknowledged.filter((_, n) => !(isRestored && n >= before && n < after))
   const lost = required.filter(number => !present.has(number))
   t.deepEqual(lost, [], `${name}: of ${required.length} acknowledged writes, these are lost`)
+  if (isRestored) {
+    const replaced = rental.acknowledged.slice(since, begun)
+    t.true(replaced.length > 0, `${name}: something was written before the restore`)
+    const stayed = replaced.filter(number => present.has(number))
+    t.deepEqual(stayed, [], `${name}: of ${replaced.length} writes that the restore takes, these are still there`)
+  }
   const known = new Set([...rental.acknowledged, ...rental.doubtful])
   t.deepEqual(
     [...present].filter(number => !known.has(number)),

@@ -31,7 +31,7 @@ export async function workerSurvives(t: ExecutionContext, stage: DatabaseStage, 
   }
   const rental = rentals[0] ?? (await Rental.open(stage, 'redis'))
   rentals[0] = null // until it has come through
-  const before = await rental.prepare(kind)
+  const kept = await rental.prepare(kind)
   await stage.worker?.kill('SIGKILL')
   let line: PostgresLine | undefined
   let endFailure = async () => {}
@@ -44,6 +44,7 @@ export async function workerSurvives(t: ExecutionContext, stage: DatabaseStage, 
     }
     const sprung = line?.trap({ at: /COMMIT;/, after: commit!.after, loss: commit!.loss, manner: 'cut' })
     let after = 0
+    const begun = rental.acknowledged.length
     const asked = rental.ask(kind).finally(() => {
       after = rental.acknowledged.length
     })
@@ -52,7 +53,7 @@ export async function workerSurvives(t: ExecutionContext, stage: DatabaseStage, 
       await diesAt(t, stage.worker!, point)
       await stage.startWorker()
     } else await Promise.race([sprung, neverSprung(asked, name)])
-    const own = { kind, host: 'h0', before, name, isDoubtful: false }
+    const own = { kind, host: 'h0', ...kept, begun, name, isDoubtful: false }
     const answer = await asked
     if (failure && point !== undefined && !point.includes('takeAnotherPort')) t.not(answer.status, 200, name)
     await assertTruths(t, rental, { ...own, answer, after })
