@@ -31,11 +31,11 @@ test('a postgres goes back to the moment before a dropped table, and from there 
       .toString()
       .split(/(?<=-----END [A-Z ]+-----\n)/)[2]!,
   }
-  /** One statement, and the engine's time right after it. */
+  /** One statement, and the engine's time after it: a Date has whole milliseconds, and one that is cut off would be before it. */
   const query = async (statement: string) => {
     const client = await postgresClient(postgresOptions(remote, password))
     const { rows } = await client.query(statement)
-    const time = await client.query('select clock_timestamp() as at')
+    const time = await client.query("select clock_timestamp() + interval '1 millisecond' as at")
     await client.end()
     return { rows, at: time.rows[0].at as Date }
   }
