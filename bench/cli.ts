@@ -6,8 +6,8 @@ import { inTurn, quantile, verdict } from './kit/sides.ts'
 
 /**
  * CPU that commands use until they have printed their answer, compared with a Node process that does nothing, on an installation that the
- * bench starts and removes: `npx tsx bench/cli.ts [rounds]`. A deploy answers once its application runs; the first one, which creates it, is
- * not counted.
+ * bench starts and removes: `npx tsx bench/cli.ts [rounds]`. Deploys are left out: so many in a
+ * row are refused.
  */
 const rounds = Number(process.argv[2] ?? 10)
 const goalMs = 400
@@ -32,7 +32,6 @@ try {
     nothing: cpuOf('node -e 0'),
     info: cpuOf('./berth info'),
     ps: cpuOf('./berth ps'),
-    deploy: cpuOf('./berth deploy examples/hello-node --app hello'),
   })
   console.log(`CPU of a command, median of ${rounds} rounds`)
   const floor = quantile(nothing, 0.5)
