@@ -76,7 +76,7 @@ export async function verified(
   signal: AbortSignal,
 ): Promise<{ bytes: number; isExpected: boolean } | null> {
   const content = createHash('sha256')
-  const other = expected && contentHash(expected.algorithm)
+  const other = expected && expected.algorithm !== 'sha256' ? contentHash(expected.algorithm) : null
   let bytes = 0
   for await (const piece of piecesOf(file)) {
     signal.throwIfAborted()
@@ -84,6 +84,8 @@ export async function verified(
     content.update(piece)
     other?.update(piece)
   }
-  if (!name.endsWith(content.digest('hex'))) return null
-  return { bytes, isExpected: !other || (await other.hex(file, bytes, signal)) === expected?.hex }
+  const sha256 = content.digest('hex')
+  if (!name.endsWith(sha256)) return null
+  const found = other ? await other.hex(file, bytes, signal) : sha256
+  return { bytes, isExpected: !expected || found === expected.hex }
 }

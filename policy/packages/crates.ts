@@ -1,10 +1,15 @@
 import type { Digest } from './documents.ts'
 
+/** The folders in which the index of cargo has a crate, in the case of its name. */
+function prefixOf(name: string): string {
+  if (name.length < 3) return String(name.length)
+  return name.length === 3 ? `3/${name[0]}` : `${name.slice(0, 2)}/${name.slice(2, 4)}`
+}
+
 /** Path of what the index of cargo says about a crate. */
 export function cratePath(name: string): string {
   const lower = name.toLowerCase()
-  if (lower.length < 3) return `${lower.length}/${lower}`
-  return lower.length === 3 ? `3/${lower[0]}/${lower}` : `${lower.slice(0, 2)}/${lower.slice(2, 4)}/${lower}`
+  return `${prefixOf(lower)}/${lower}`
 }
 
 const crateName = '[A-Za-z][\\w-]*'
@@ -33,21 +38,19 @@ export function rewriteIndexSettings(text: string, linkTo: (pattern: string) => 
 
 /** The address of an archive by the pattern of its index; null for none of http or https without credentials. */
 export function crateUrl(pattern: string, { name, version }: { name: string; version: string }): string | null {
-  const prefix = cratePath(name).slice(0, -name.length - 1)
   const marked = /\{(?:crate|version|prefix|lowerprefix)\}/.test(pattern)
     ? pattern
     : `${pattern}/{crate}/{version}/download`
-  const values: Record<string, string> = { crate: name, version, lowerprefix: prefix, prefix: sameCase(prefix, name) }
+  const values: Record<string, string> = {
+    crate: name,
+    version,
+    prefix: prefixOf(name),
+    lowerprefix: prefixOf(name.toLowerCase()),
+  }
   const url = marked.replace(/\{(crate|version|prefix|lowerprefix)\}/g, (_, marker: string) => values[marker] ?? '')
   if (!/^https?:/.test(url) || !URL.canParse(url)) return null
   const { href, username, password } = new URL(url)
   return username || password ? null : href
-}
-
-/** The prefix of a name with its capital letters. */
-function sameCase(prefix: string, name: string): string {
-  if (name.length < 3) return prefix
-  return name.length === 3 ? `3/${name[0]}` : `${name.slice(0, 2)}/${name.slice(2, 4)}`
 }
 
 /** The digest of a version's archive in what the index says about its crate; null where it has none. */

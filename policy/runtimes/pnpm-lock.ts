@@ -13,15 +13,17 @@ const refused = { because: 'pnpm-lock.yaml is not as pnpm 9 writes it, or lists 
 export function pnpmPackages(text: string): PnpmLock | { because: string } {
   const root = treeOf(text)
   if (root?.get('lockfileVersion') !== '9.0' || [...root.keys()].some(name => !sections.has(name))) return refused
-  const importers = treeIn(root, 'importers')
+  const [importers, listed, snapshots] = [
+    treeIn(root, 'importers'),
+    treeIn(root, 'packages'),
+    treeIn(root, 'snapshots'),
+  ]
   if ([...importers.keys()].some(name => name !== '.')) return refused
   const packages = new Map<string, LockedPackage>()
   // Many snapshots may be of one package.
-  const platforms = new Map(
-    [...treeIn(root, 'packages').keys()].map(key => [key, platformOf(treeIn(treeIn(root, 'packages'), key))]),
-  )
-  for (const key of treeIn(root, 'snapshots').keys()) {
-    const snapshot = treeIn(treeIn(root, 'snapshots'), key)
+  const platforms = new Map([...listed.keys()].map(key => [key, platformOf(treeIn(listed, key))]))
+  for (const key of snapshots.keys()) {
+    const snapshot = treeIn(snapshots, key)
     const [, name = '', version = ''] = /^((?:@[^@/()]+\/)?[^@/()]+)@(\d[^():]*)(?:\(.+\))?$/.exec(key) ?? []
     const platform = platforms.get(`${name}@${version}`)
     if (!platform || [...snapshot.keys()].some(field => !snapshotFields.has(field))) return refused

@@ -1,10 +1,8 @@
-import { readFile, stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import test from 'ava'
 import { type Files, textIn } from '../../kit/hosts/installs.ts'
 import { packageRegistry } from '../../kit/hosts/package-registry.ts'
 import { packageSteps } from '../../kit/hosts/package-steps.ts'
-import { get, loopbackPackages, processIn, storedIn } from '../../kit/hosts/packages.ts'
+import { damageStored, get, hasDocumentsAlone, loopbackPackages, processIn } from '../../kit/hosts/packages.ts'
 import { toolImages } from '../../kit/hosts/tool-images.ts'
 
 /* Crates: with the real cargo in build containers, and by requests as it makes them. */
@@ -69,10 +67,7 @@ test('a crate is stored once its index vouches for it, and a damaged one is down
   for (let n = 0; n < 2; n++) t.true((await get(url)).body.equals(bytes))
   t.is(registry.count(archive), 1)
   t.like(await cache.counts(), { downloads: 1, hits: 1, troubles: 0, passedOn: 0 })
-  for (const name of await storedIn(folder)) {
-    const file = join(folder, name)
-    await writeFile(file, Buffer.alloc((await stat(file)).size))
-  }
+  await damageStored(folder)
   t.true((await get(url)).body.equals(bytes))
   t.is(registry.count(archive), 2)
 })
@@ -94,12 +89,7 @@ test('a crate that is another, or that its index does not name, is passed on', a
     t.is(answer.headers.location, registry.cargo.replace('/index/', '') + path)
   }
   t.like(await cache.counts(), { downloads: 0, passedOn: wrong.length })
-  const names = (await storedIn(folder)).filter(name => !name.endsWith('.part'))
-  const stored = await Promise.all(names.map(name => readFile(join(folder, name))))
-  t.true(
-    stored.every(content => content[0] === '{'.charCodeAt(0)),
-    'documents alone',
-  )
+  t.true(await hasDocumentsAlone(folder))
 })
 
 test('archives are downloaded only where the settings of an index say, and nothing else of it is served', async t => {

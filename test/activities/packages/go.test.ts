@@ -1,10 +1,8 @@
-import { readFile, stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import test from 'ava'
 import { type Files, textIn } from '../../kit/hosts/installs.ts'
 import { packageRegistry } from '../../kit/hosts/package-registry.ts'
 import { packageSteps } from '../../kit/hosts/package-steps.ts'
-import { get, loopbackPackages, processIn, storedIn } from '../../kit/hosts/packages.ts'
+import { damageStored, get, hasDocumentsAlone, loopbackPackages, processIn } from '../../kit/hosts/packages.ts'
 import { zipOf } from '../../kit/zips.ts'
 
 /* Modules of Go: with the real go command in build containers, and by requests as it makes them. */
@@ -124,8 +122,7 @@ test('files of a module are stored once the checksum database vouches for them, 
   for (const path of [zip, mod]) t.is(registry.count(path), 1, path)
   t.like(await cache.counts(), { downloads: 2, hits: 2, troubles: 0, passedOn: 0 })
   t.true(registry.count(lookup) > 0)
-  for (const name of await storedIn(folder))
-    await writeFile(join(folder, name), Buffer.alloc((await stat(join(folder, name))).size))
+  await damageStored(folder)
   t.true((await get(origin + zip)).body.equals(bytes))
   t.is(registry.count(zip), 2)
 })
@@ -152,12 +149,7 @@ test('files of a module that are others, or that no checksum database knows, are
     t.is(answer.headers.location, registry.go.replace('/go/', '') + path)
   }
   t.like(await cache.counts(), { downloads: 0, passedOn: wrong.length })
-  const names = (await storedIn(folder)).filter(name => !name.endsWith('.part'))
-  const stored = await Promise.all(names.map(name => readFile(join(folder, name))))
-  t.true(
-    stored.every(content => content[0] === '{'.charCodeAt(0)),
-    'documents alone',
-  )
+  t.true(await hasDocumentsAlone(folder))
   t.true(warnings.some(words => words.includes('not what its document says')))
 })
 

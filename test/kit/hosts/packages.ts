@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises'
 import { type IncomingHttpHeaders, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -122,3 +122,18 @@ export async function statusOf(pid: number, field: string): Promise<string> {
 /** Names of stored files. */
 export const storedIn = async (folder: string): Promise<string[]> =>
   (await readdir(folder)).filter(name => name !== 'link.key').sort()
+
+/** Replaces the content of every stored file by as many zeros. */
+export async function damageStored(folder: string): Promise<void> {
+  for (const name of await storedIn(folder)) {
+    const file = join(folder, name)
+    await writeFile(file, Buffer.alloc((await stat(file)).size))
+  }
+}
+
+/** Whether every stored file that is whole is a document, and none an archive. */
+export async function hasDocumentsAlone(folder: string): Promise<boolean> {
+  const names = (await storedIn(folder)).filter(name => !name.endsWith('.part'))
+  const contents = await Promise.all(names.map(name => readFile(join(folder, name))))
+  return contents.every(content => content[0] === '{'.charCodeAt(0))
+}
