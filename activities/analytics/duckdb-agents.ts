@@ -32,15 +32,33 @@ interface SliceAgents {
   stored(): void
 }
 
+/** An agent of a slice, and how many of an application's requests have it. */
+export interface ArrivedAgent {
+  app: string
+  agent: string
+  count: number
+}
+
 /**
  * Each agent with the application that brings it, in the order of reading: the most frequent one of every application, then the second of
  * every application, so that none with a flood of new ones takes the reading from others.
  */
-const inTurns = `
-  select agent, arg_min(app, turn) from (
-    select app, value as agent, row_number() over (partition by app order by n desc, value) as turn
-    from arrived where kind = 'agent')
-  group by agent order by min(turn), agent`
+function inTurns(arrived: readonly ArrivedAgent[]): Map<string, string> {
+  const turns = new Map<string, number>()
+  const order = arrived
+    .toSorted((one, other) => other.count - one.count || compared(one.agent, other.agent))
+    .map(({ app, agent }) => {
+      const turn = turns.get(app) ?? 0
+      turns.set(app, turn + 1)
+      return { app, agent, turn }
+    })
+    .sort((one, other) => one.turn - other.turn || compared(one.agent, other.agent) || compared(one.app, other.app))
+  const apps = new Map<string, string>()
+  for (const { app, agent } of order) if (!apps.has(agent)) apps.set(agent, app)
+  return apps
+}
+
+const compared = (one: string, other: string): number => (one < other ? -1 : one > other ? 1 : 0)
 
 const kindOf = ({ device, os, browser, bot }: AgentTraits): string => JSON.stringify([device, os, browser, bot])
 
@@ -61,10 +79,9 @@ export class DuckDbAgents {
     this.#max = max
   }
 
-  /** Reads the agents in the temporary table `arrived`, whose requests are of a day. */
-  async read(day: string): Promise<SliceAgents> {
+  /** Gives numbers to the agents of a slice, whose requests are of a day. */
+  async read(day: string, arrived: readonly ArrivedAgent[]): Promise<SliceAgents> {
     const known = await this.#of(day)
-    const pairs = (await this.#rows(inTurns)) as [string, string][]
     const texts = new Map<string, Numbered>()
     const kinds = new Map<string, Numbered>()
     const brought = new Map<string, number>()
@@ -92,7 +109,7 @@ export class DuckDbAgents {
       kinds.set(kind, ofKind)
       return ofKind
     }
-    const rows = pairs.map(([agent, app]) => ({ agent, ...numberOf(agent, app) }))
+    const rows = [...inTurns(arrived)].map(([agent, app]) => ({ agent, ...numberOf(agent, app) }))
     return {
       rows,
       added,
@@ -120,16 +137,15 @@ export class DuckDbAgents {
 
   async #load(day: string): Promise<DayAgents> {
     const agents: DayAgents = { texts: new Map(), kinds: new Map(), lastId: unreadAgent, brought: new Map() }
-    for (const row of await this.#rows(`select id, agent, device, os, browser, bot from "${day}".agents`)) {
+    const stored = await this.#connection.runAndReadAll(
+      `select id, agent, device, os, browser, bot from "${day}".agents`,
+    )
+    for (const row of stored.getRowsJS()) {
       const [id, agent, device, os, browser, bot] = row as [number, string | null, string, string, string, string]
       if (agent === null) agents.kinds.set(kindOf({ device, os, browser, bot }), { id, bot })
       else agents.texts.set(agent, { id, bot })
       agents.lastId = Math.max(agents.lastId, id)
     }
     return agents
-  }
-
-  async #rows(sql: string): Promise<unknown[][]> {
-    return (await this.#connection.runAndReadAll(sql)).getRowsJS()
   }
 }

@@ -38,11 +38,10 @@ const tables = (catalog: string) => `
 /** Text as a literal of SQL; only for paths of our own, as values of questions are bound. */
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
-/** Counts texts, the columns `app` and `text` of a query, in the shares of their applications. */
+/** Counts the bytes of texts, the columns `app` and `bytes` of a query, in the shares of their applications. */
 export const countedInShares = (catalog: string, texts: string): string => `
   insert into ${catalog}.shares
-  select app, coalesce(sum(strlen(text)), 0) from (${texts})
-  group by app
+  select app, bytes from ${texts}
   on conflict (app) do update set stored = stored + excluded.stored`
 
 /** Runs `work` as one transaction of the connection: when it rejects, nothing of it is stored. */

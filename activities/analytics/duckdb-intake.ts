@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { intake, protocols, stands, textCaps, visits } from '../../policy/network/analytics-terms.ts'
 import type { AddressReader } from './addresses.ts'
-import { type DuckDbAgents, unreadAgent } from './duckdb-agents.ts'
+import { type ArrivedAgent, type DuckDbAgents, unreadAgent } from './duckdb-agents.ts'
 import { countedInShares, type DuckDbDays, inTransaction, literal } from './duckdb-days.ts'
 import type { Progress, Slice } from './port.ts'
 
@@ -57,24 +57,27 @@ const lines = (file: string) => `(
   where app <> '' and "at" is not null and status is not null)`
 
 /**
- * What a slice has of agents, addresses and texts, each once, and how often. To read the slice for it and again for the rows costs less than a
- * temporary table of all its lines.
+ * What a slice has of agents and addresses, each once, and how often; and the bytes of the texts of each application. A text that comes again in a
+ * slice is stored once, nearly: it counts once. To read the slice for it and again for the rows costs less than a temporary table of all its lines.
  */
 const arrived = (file: string) => `
-  create or replace temp table arrived as
-  select case when grouping(agent) = 0 then 'agent' when grouping(client) = 0 then 'client' else 'text' end as kind,
-    app, coalesce(agent, client, path, query, referer) as value, count(*) as n
-  from ${lines(file)}
-  group by grouping sets ((app, agent), (client), (app, path), (app, query), (app, referer))`
+  with arrived as materialized (
+    select case when grouping(agent) = 0 then 'agent' when grouping(client) = 0 then 'client' else 'text' end as kind,
+      app, coalesce(agent, client, path, query, referer) as value, count(*) as n
+    from ${lines(file)}
+    group by grouping sets ((app, agent), (client), (app, path), (app, query), (app, referer)))
+  select kind, app, value, n::double from arrived where kind <> 'text'
+  union all
+  select kind, app, null, coalesce(sum(strlen(value)), 0)::double from arrived where kind = 'text' group by kind, app`
 
-/** A temporary table of rows that are bound as one text, an array of JSON. */
-const boundTable = (name: string, shape: Record<string, string>) => `
-  create or replace temp table ${name} as
-  select unnest(from_json($rows, '${JSON.stringify([shape])}'), recursive := true)`
+/** Rows that are bound as one text, an array of JSON. */
+const boundRows = (name: string, shape: Record<string, string>) =>
+  `(select unnest(from_json($${name}, '${JSON.stringify([shape])}'), recursive := true))`
 
 const agentShape = { id: 'INTEGER', agent: 'VARCHAR', bot: 'VARCHAR' }
 const addedShape = { ...agentShape, device: 'VARCHAR', os: 'VARCHAR', browser: 'VARCHAR' }
 const addressShape = { client: 'VARCHAR', shown: 'VARCHAR', country: 'VARCHAR', city: 'VARCHAR', provider: 'VARCHAR' }
+const textShape = { app: 'VARCHAR', bytes: 'UBIGINT' }
 
 /** Past its share of texts an application has rows without those that its visitors make up. They are counted as before. */
 const stored = (file: string, catalog: string, pastApps: readonly string[]) => `
@@ -99,15 +102,7 @@ const stored = (file: string, catalog: string, pastApps: readonly string[]) => `
       coalesce(nullif(left(lower(trim(split_part(content_type, ';', 1))), ${textCaps.contentType}), ''), '${stands.unknown}')
         as media_type
     from ${lines(file)})
-  left join slice_agents using (agent) left join slice_addresses using (client)`
-
-/** A text that comes again in a slice is stored once, nearly: it counts once. */
-const shares = (catalog: string, pastApps: readonly string[]) =>
-  countedInShares(
-    catalog,
-    `select distinct app, value as text from arrived
-     where kind = 'text' ${pastApps.length > 0 ? `and app not in (${list(pastApps)})` : ''}`,
-  )
+  left join ${boundRows('agents', agentShape)} using (agent) left join ${boundRows('addresses', addressShape)} using (client)`
 
 interface Readers {
   agents: DuckDbAgents
@@ -143,24 +138,25 @@ export class DuckDbIntake {
     // The proxy passes on bytes that are no UTF-8, for which the engine would refuse the line.
     await writeFile(path, isUtf8(lines) ? lines : lines.toString('utf8'))
     const run = (sql: string, values?: Record<string, string | bigint>) => this.#connection.run(sql, values)
-    const texts = async (sql: string) =>
-      (await this.#connection.runAndReadAll(sql)).getColumnsJS()[0]?.map(String) ?? []
-    await run(arrived(path))
-    const agents = await this.#readers.agents.read(day)
-    const addresses = await texts(`select value from arrived where kind = 'client'`)
-    await run(boundTable('slice_agents', agentShape), { rows: JSON.stringify(agents.rows) })
-    if (agents.added.length > 0)
-      await run(boundTable('added_agents', addedShape), { rows: JSON.stringify(agents.added) })
-    await run(boundTable('slice_addresses', addressShape), {
-      rows: JSON.stringify(addresses.map(client => ({ client, ...this.#readers.addresses(client) }))),
-    })
+    const columns = async (sql: string) => (await this.#connection.runAndReadAll(sql)).getColumnsJS()
     const catalog = `"${day}"`
-    const pastApps = await texts(`select app from ${catalog}.shares where stored >= ${this.#maxTextBytes}`)
     try {
+      const { agents: found, addresses, texts } = sorted(await columns(arrived(path)))
+      const agents = await this.#readers.agents.read(day, found)
+      const [past = []] = await columns(`select app from ${catalog}.shares where stored >= ${this.#maxTextBytes}`)
+      const pastApps = new Set(past.map(String))
       const count = await inTransaction(this.#connection, async () => {
-        if (agents.added.length > 0) await run(`insert into ${catalog}.agents by name select * from added_agents`)
-        const { rowsChanged } = await run(stored(path, catalog, pastApps))
-        await run(shares(catalog, pastApps))
+        if (agents.added.length > 0)
+          await run(`insert into ${catalog}.agents by name from ${boundRows('added', addedShape)}`, {
+            added: JSON.stringify(agents.added),
+          })
+        const { rowsChanged } = await run(stored(path, catalog, [...pastApps]), {
+          agents: JSON.stringify(agents.rows),
+          addresses: JSON.stringify(addresses.map(client => ({ client, ...this.#readers.addresses(client) }))),
+        })
+        await run(countedInShares(catalog, boundRows('texts', textShape)), {
+          texts: JSON.stringify(texts.filter(({ app }) => !pastApps.has(app))),
+        })
         await run(`delete from ${catalog}.progress where file = $file`, { file })
         await run(`insert into ${catalog}.progress values ($file, $head, $end)`, { file, head, end: BigInt(end) })
         return Number(rowsChanged)
@@ -180,4 +176,17 @@ export class DuckDbIntake {
   close(): void {
     this.#connection.closeSync()
   }
+}
+
+/** What a slice has, by its kind. */
+function sorted([kinds = [], apps = [], values = [], counts = []]: unknown[][]) {
+  const agents: ArrivedAgent[] = []
+  const addresses: string[] = []
+  const texts: { app: string; bytes: number }[] = []
+  for (const [n, kind] of kinds.entries()) {
+    if (kind === 'agent') agents.push({ app: String(apps[n]), agent: String(values[n]), count: Number(counts[n]) })
+    else if (kind === 'client') addresses.push(String(values[n]))
+    else texts.push({ app: String(apps[n]), bytes: Number(counts[n]) })
+  }
+  return { agents, addresses, texts }
 }

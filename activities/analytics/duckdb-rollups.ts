@@ -39,8 +39,10 @@ const rolled = ({ first, after }: Run, rowsPerSum: number) => `
 const shares = (catalog: string, { first }: Run) =>
   countedInShares(
     catalog,
-    `select distinct app, type as text from ${catalog}.sums
-     where first = ${first} and breakdown in ('paths', 'referers') and type is not null`,
+    `(select app, sum(strlen(type)) as bytes from (
+       select distinct app, type from ${catalog}.sums
+       where first = ${first} and breakdown in ('paths', 'referers') and type is not null)
+     group by app)`,
   )
 
 /** Delays between the tries of a day that cannot be summed. */
@@ -51,8 +53,8 @@ export class DuckDbRollups {
   readonly #days: DuckDbDays
   readonly #connection: DuckDBConnection
   readonly #sizes: Readonly<Record<keyof typeof rollups, number>>
-  /** Days that have nothing to sum before more arrives, with the rows that they would need. */
-  readonly #settled = new Map<string, number>()
+  /** The rows of each day that are not summed yet, once they were looked up. */
+  readonly #rest = new Map<string, Run>()
   /** A day that fails keeps no other from being summed, and is tried again less and less often. */
   readonly #failing: Backoff
 
@@ -75,30 +77,41 @@ export class DuckDbRollups {
     for (const day of days) {
       if (this.#failing.waits(day)) continue
       const enough = day === days.at(-1) ? this.#sizes.rows : this.#sizes.restRows
-      if (this.#settled.get(day) === enough) continue
+      const known = this.#rest.get(day)
+      if (known && known.after - known.first < enough) continue
       this.#failing.seen(day) // unless it succeeds
-      const run = await this.#nextRun(`"${day}"`)
+      const rest = known ?? (await this.#restOf(`"${day}"`))
+      this.#rest.set(day, rest)
+      const run = { first: rest.first, after: Math.min(rest.after, rest.first + this.#sizes.rows) }
       const hasRun = run.after - run.first >= enough
-      if (hasRun) await this.#sum(`"${day}"`, run)
+      if (hasRun) {
+        await this.#sum(`"${day}"`, run)
+        this.#rest.set(day, { first: run.after, after: rest.after })
+      }
       this.#failing.forget(day)
       if (hasRun) return true
-      this.#settled.set(day, enough)
     }
     return false
   }
 
-  /** A day has more rows, or is gone. */
-  changed(day: string): void {
-    this.#settled.delete(day)
+  /** A day has so many rows more. */
+  added(day: string, rows: number): void {
+    const rest = this.#rest.get(day)
+    if (rest) this.#rest.set(day, { first: rest.first, after: rest.after + rows })
   }
 
-  async #nextRun(catalog: string): Promise<Run> {
+  /** Forgets what belongs to a day that was removed. */
+  forget(day: string): void {
+    this.#rest.delete(day)
+  }
+
+  async #restOf(catalog: string): Promise<Run> {
     const number = async (sql: string) => Number((await this.#connection.runAndReadAll(sql)).getRowsJS()[0]![0])
     const first = await number(`select coalesce(max(after), 0) from ${catalog}.rollups`)
-    const end = await number(
+    const after = await number(
       `select coalesce(max(rowid) + 1, ${first}) from ${catalog}.requests where rowid >= ${first}`,
     )
-    return { first, after: Math.min(end, first + this.#sizes.rows) }
+    return { first, after }
   }
 
   async #sum(catalog: string, run: Run): Promise<void> {

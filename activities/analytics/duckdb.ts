@@ -31,7 +31,7 @@ export interface DuckDb extends Analytics, Intake {
   /** Oldest first. */
   days(): string[]
   remove(day: string): Promise<void>
-  /** Sums the next run of rows, so that questions without filters need not read them: all of it or, when it throws, nothing. Resolves to whether there was one. */
+  /** Sums the next run of rows, so that questions without filters need not read them: all of it or, when it throws, nothing. Resolves to whether there was one. Not while a slice is taken in. */
   rollUp(): Promise<boolean>
   /** Removes files that were set aside as broken: those of earlier days than one, or all. */
   removeBroken(before?: string): Promise<void>
@@ -84,14 +84,14 @@ export async function openDuckDb({
     progressOf: day => slices.progressOf(day),
     async take(slice) {
       const count = await slices.take(slice)
-      sums.changed(slice.day)
+      sums.added(slice.day, count)
       return count
     },
     rollUp: () => sums.next(),
     days: () => days.list(),
     async remove(day) {
       slices.forget(day)
-      sums.changed(day)
+      sums.forget(day)
       await days.remove(day)
     },
     removeBroken: before => days.removeBroken(before),
