@@ -79,7 +79,9 @@ export function testPlatform(options: PlatformOptions = {}): Promise<TestPlatfor
   const undo: (() => Promise<unknown>)[] = []
   // Serial: the services that it uses are removed after it.
   test.serial.after.always('take the platform away', async () => {
-    for (const step of undo.reverse()) await step()
+    const failures: unknown[] = []
+    for (const step of undo.reverse()) await step().catch(error => failures.push(error))
+    if (failures.length > 0) throw failures.length > 1 ? new AggregateError(failures) : failures[0]
   })
   const parts = [(options.database ?? testDatabase)(), (options.temporal ?? testTemporal)()] as const
   const platform = start(options, parts, undo)
