@@ -1,5 +1,7 @@
 import { constants } from 'node:os'
+import { join } from 'node:path'
 import type { Command } from 'commander'
+import { expireDays } from '../activities/analytics/expired-days.ts'
 import { refusePlainHttp } from '../policy/installation/plain-http.ts'
 import { plansOf } from '../workers/plans.ts'
 import { endLeftovers, Supervisor } from '../workers/supervisor/supervisor.ts'
@@ -108,6 +110,11 @@ async function start(
   await prepareStandIn(installation.config.databases, say).catch(error => say(error.message))
   await startPlatform(installation, supervisor, say)
   void keepDocker(dockerOptions(installation), say, { over })
+  if (!installation.config.analytics.isOn)
+    void expireDays(join(installation.dataDir, 'analytics'), {
+      over,
+      onError: error => say(`Days of analytics that are too old cannot be removed: ${(error as Error).message}`),
+    })
   const exampleUrl = await firstApplication(installation, say)
   return withInstallation((running, db) => summary({ ...running, notes: installation.notes }, db, exampleUrl))
 }

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { openAddressReader } from '../activities/analytics/addresses.ts'
 import { openDuckDb } from '../activities/analytics/duckdb.ts'
+import { expireDays } from '../activities/analytics/expired-days.ts'
 import { noAnalytics } from '../api/network/analytics-client.ts'
 import { loop } from '../lib/async/loop.ts'
 import { MiB } from '../lib/bytes.ts'
@@ -19,9 +20,21 @@ const log = openLog(config, 'analytics')
 const life = runProcess(log, 12)
 demandMasterKey(config)
 
+const folder = join(config.dataDir, 'analytics')
+
+/** Counts nothing, but forgets what was counted when its time has come. */
+function rest(): Pick<AnalyticsServerOptions, 'analytics' | 'state'> {
+  const ending = new AbortController()
+  void expireDays(folder, {
+    over: ending.signal,
+    onError: error => log.error({ err: error }, 'days that are too old were not removed; it is tried again'),
+  })
+  life.onEnd(async () => ending.abort())
+  return { analytics: noAnalytics, state: async () => ({ days: [] }) }
+}
+
 /** Starts to count; its closers are registered so that the files are closed last. */
 async function count(): Promise<Pick<AnalyticsServerOptions, 'analytics' | 'state'>> {
-  const folder = join(config.dataDir, 'analytics')
   const own = [...config.domains.publicAddresses, config.host.address]
   const engine = await openDuckDb({
     folder,
@@ -61,7 +74,7 @@ async function count(): Promise<Pick<AnalyticsServerOptions, 'analytics' | 'stat
 
 // A container is started even where analytics are off: it says so.
 const { server } = await serveAnalytics({
-  ...(config.analytics.isOn ? await count() : { analytics: noAnalytics, state: async () => ({ days: [] }) }),
+  ...(config.analytics.isOn ? await count() : rest()),
   key: analyticsKey(config.masterKey),
   port: config.analytics.port,
   log,

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { engineLimits } from '../../policy/network/analytics-terms.ts'
+import { dayOf } from './expired-days.ts'
 
 const dayForm = /^\d{4}-\d{2}-\d{2}$/
 const fileForm = /^(\d{4}-\d{2}-\d{2})\.duckdb$/
@@ -207,9 +208,6 @@ const isBroken = (error: unknown): boolean =>
   /not a valid DuckDB database|Corrupt (database|WAL) file|Could not read enough bytes|Serialization Error/i.test(
     (error as Error).message,
   )
-
-/** The day of UTC of a time in Unix milliseconds. */
-const dayOf = (time: number): string => new Date(time).toISOString().slice(0, 10)
 
 function absent(error: NodeJS.ErrnoException): number {
   if (error.code === 'ENOENT') return 0

@@ -1,10 +1,9 @@
 import { readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DuckDb } from '../../activities/analytics/duckdb.ts'
+import { dayOf, firstDay } from '../../activities/analytics/expired-days.ts'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
-import { retainedDays } from '../../policy/network/analytics-terms.ts'
 
-const dayMs = 86_400_000
 const markForm = /^(\d{4}-\d{2}-\d{2})\.dropped$/
 
 type Engine = Pick<DuckDb, 'days' | 'remove' | 'removeBroken' | 'size'>
@@ -67,7 +66,3 @@ export class DayBounds {
     for (const day of this.#engine.days()) if (this.#dropped.has(day)) await this.#engine.remove(day)
   }
 }
-
-const dayOf = (time: number): string => new Date(time).toISOString().slice(0, 10)
-
-const firstDay = (now: number): string => dayOf(now - (retainedDays - 1) * dayMs)

@@ -1,14 +1,15 @@
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { DuckDbDays } from '../../../activities/analytics/duckdb-days.ts'
+import { dayOf } from '../../../activities/analytics/expired-days.ts'
 import { httpAnalytics } from '../../../api/network/analytics-client.ts'
 import { unusedPort } from '../../../cli/installation/ports.ts'
 import { analyticsKey } from '../../../policy/keys.ts'
-import { Busy } from '../../../policy/network/analytics-terms.ts'
+import { Busy, retainedDays } from '../../../policy/network/analytics-terms.ts'
 import { appA, draws, generatedRequests, linesOf } from '../../kit/analytics/log-lines.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { ownFolder } from '../../kit/folders.ts'
@@ -40,8 +41,8 @@ async function scene(t: ExecutionContext) {
     ...{ dataDir, url, key, state, hour, log, env },
     analytics: httpAnalytics(url, key),
     window: { from: hour - 6 * hourMs, to: hour + hourMs },
-    start() {
-      const entry = startEntry('analytics', env)
+    start(settings = {}) {
+      const entry = startEntry('analytics', { ...env, ...settings })
       entry.ready.catch(() => {}) // a test that kills it does not wait for it
       entries.push(entry)
       return entry
@@ -147,4 +148,16 @@ test('while its disk is full nothing is lost or counted twice', async t => {
   await comesTrue(async () => (await requestsOf(analytics, window, appA).catch(() => 0)) >= expected, 200)
   await caughtUp()
   t.is(await requestsOf(analytics, window, appA), expected)
+})
+
+test('where nothing is counted, what was counted goes when it is too old', async t => {
+  const { dataDir, start, analytics, window } = await scene(t)
+  const folder = join(dataDir, 'analytics')
+  mkdirSync(folder)
+  const [old, today] = [0, 1].map(n => `${dayOf(Date.now() - (1 - n) * retainedDays * 24 * hourMs)}.duckdb`)
+  for (const name of [old, today]) writeFileSync(join(folder, name!), '')
+  await start({ ANALYTICS: 'off' }).ready
+  await comesTrue(() => !readdirSync(folder).includes(old!))
+  t.deepEqual(readdirSync(folder), [today])
+  await t.throwsAsync(analytics.ask({ kind: 'logs', appId: appA, ownerId: '1', window }), { instanceOf: Busy })
 })
