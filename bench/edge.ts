@@ -36,8 +36,14 @@ try {
   const berth = await ourProxy()
   stops.push(origin.stop, bare.stop, berth.stop)
   await berth.edge.syncCertificates(names.map(name => served(name)))
-  await berth.edge.setRoute({ host: 'plain.localhost', appId: 'a1', address: '127.0.0.1', port: origin.port })
-  await berth.edge.setRoute({ host, appId: 'a1', address: '127.0.0.1', port: origin.port })
+  await berth.edge.setRoute({
+    host: 'plain.localhost',
+    appId: 'a1',
+    address: '127.0.0.1',
+    port: origin.port,
+    version: '1',
+  })
+  await berth.edge.setRoute({ host, appId: 'a1', address: '127.0.0.1', port: origin.port, version: '1' })
 
   const loads: [name: string, count: number, load: (side: Side, count: number) => Promise<void>][] = [
     ['handshakes', 1000, (side, count) => handshakes(side.tlsPort, ca, hot, count)],

@@ -1,11 +1,15 @@
 -- Which requests go through nginx's cache, and which answers it may store. A path whose answer was storable is remembered, and its next
 -- request goes there: what applications do not declare cacheable is neither buffered nor does it wait for another answer. The version of
 -- the route is in the key, so a release or a purge is in effect with the route; what begins before is stored where nobody looks again.
+local changes = require 'changes'
+local routes = require 'routes'
+
 local lower = string.lower
 
 local M = {}
 
 local REMEMBERED_SECONDS = 86400
+local HELD_BY_WORKER = 10000
 local FROM_CACHE = { HIT = true, STALE = true, UPDATING = true, REVALIDATED = true }
 
 -- The paths of each part, by its name; nil while the cache is off. As the disk, they are shared by the applications of a part only.
@@ -19,16 +23,55 @@ function M.begin(count, bytes, file_bytes)
   parts, part_bytes, max_file = count, bytes, file_bytes
 end
 
+local function part_of(app)
+  return 'part' .. ngx.crc32_short(app) % parts
+end
+
+local function path_of(var, app)
+  -- Visitors with a cookie often get answers of their own at the same path.
+  return ngx.md5_bin(app .. ' ' .. var.http_host .. var.request_uri .. (var.http_cookie and ' cookie' or ''))
+end
+
+-- Most applications declare nothing cacheable, so each worker holds which ones have a path that is remembered: to look for the path of a
+-- request takes longer than all the rest of its admission. What is held is void as soon as another application has its first one.
+local number, seen, held, count = changes.number(), -1, {}, 0
+
+local function mark_of(app)
+  return 'app ' .. app
+end
+
+local function has_paths(app)
+  local now = number[0]
+  if now ~= seen or count >= HELD_BY_WORKER then
+    seen, held, count = now, {}, 0
+  end
+  local found = held[app]
+  if found == nil then
+    found = remembered[part_of(app)]:get(mark_of(app)) == true
+    held[app], count = found, count + 1
+  end
+  return found
+end
+
+local function remember(app, path)
+  local paths, mark = remembered[part_of(app)], mark_of(app)
+  paths:set(path, true, REMEMBERED_SECONDS)
+  local marked = paths:get(mark)
+  paths:set(mark, true, REMEMBERED_SECONDS) -- it is there for as long as the path
+  if not marked then changes.note(number) end
+end
+
+-- Whether a GET or HEAD without a body may be answered from the cache.
+local function cacheable(var)
+  return not var.http_authorization and var.upgrade_to == ''
+end
+
 -- Access phase of a GET or HEAD: whether the answer to one without a body may come from the cache, and has been storable before.
 function M.asked(var, app, version)
-  if not remembered or not version then return false end
-  if var.http_authorization or var.upgrade_to ~= '' then return false end
-  -- Visitors with a cookie often get answers of their own at the same path.
-  local path = ngx.md5_bin(app .. ' ' .. var.http_host .. var.request_uri .. (var.http_cookie and ' cookie' or ''))
-  local part = 'part' .. ngx.crc32_short(app) % parts
-  var.cache_path, var.cache_part = path, part
+  if not remembered or not version or not has_paths(app) or not cacheable(var) then return false end
+  local path, part = path_of(var, app), part_of(app)
   if not remembered[part]:get(path) then return false end
-  var.cache_version = version
+  var.cache_path, var.cache_part, var.cache_version = path, part, version
   return true
 end
 
@@ -76,24 +119,28 @@ local function has_body(var)
   return var.http_transfer_encoding ~= nil or (tonumber(var.content_length) or 0) > 0
 end
 
+local READS = { GET = true, HEAD = true }
+
+-- An answer that did not come by the cache: its path is remembered if it could have been stored.
+local function answered_by_application(var)
+  local bytes, app = storable(var), var.entered
+  if not bytes or not app or app == '' or not READS[ngx.req.get_method()] or has_body(var) then return end
+  local _, _, _, version = routes.find(var.member)
+  if version and cacheable(var) then remember(app, path_of(var, app)) end
+end
+
 -- Header filter of an application's answer.
 function M.answered(var)
-  local path = var.cache_path
-  if not path or path == '' then return end
+  if not remembered then return end
   local status = var.upstream_cache_status
-  if status then
-    local state = lower(status)
-    ngx.header['X-Cache'] = state
-    -- An update in the background has the variables of the request that it follows.
-    if not ngx.is_subrequest then var.cache_state = state end
-  end
+  if not status then return answered_by_application(var) end
+  local state = lower(status)
+  ngx.header['X-Cache'] = state
+  -- An update in the background has the variables of the request that it follows.
+  if not ngx.is_subrequest then var.cache_state = state end
   if FROM_CACHE[status] then return end
-  local bytes, paths = storable(var), remembered[var.cache_part]
-  if not status then
-    if bytes and not has_body(var) then paths:set(path, true, REMEMBERED_SECONDS) end
-    return
-  end
-  if not bytes then paths:delete(path) end
+  local bytes = storable(var)
+  if not bytes then remembered[var.cache_part]:delete(var.cache_path) end
   if not bytes or not fill(var, bytes) then var.uncacheable = '1' end
 end
 

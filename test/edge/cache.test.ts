@@ -73,6 +73,16 @@ test('what is declared fresh is learned, then stored, then served without its ap
   ])
 })
 
+test('every worker learns the first cacheable path of an application that it knew without one', async t => {
+  const { get } = await app(t, 'late', (incoming, answer, count) =>
+    withLength(answer, `answer ${count}`, incoming.url === '/fresh' ? { 'cache-control': 'max-age=600' } : {}),
+  )
+  const times = Array.from({ length: 20 })
+  for (const _ of times) await get('/plain')
+  t.is((await get('/fresh')).cache, 'dynamic')
+  for (const _ of times) t.not((await get('/fresh')).cache, 'dynamic')
+})
+
 const never: Record<string, Record<string, string | string[]>> = {
   'nothing declared': {},
   'max-age=0': { 'cache-control': 'max-age=0' },
