@@ -156,7 +156,7 @@ end
 -- Sends browsers what the application has set for https.
 local function announce_https(var)
   local member = var.member or ''
-  local hsts = member ~= '' and settings.hsts(member, var.app_id)
+  local hsts = member ~= '' and settings.hsts(member, var)
   if hsts and var.client_scheme == 'https' then ngx.header['Strict-Transport-Security'] = hsts end
 end
 

@@ -192,10 +192,10 @@ function M.counted_for()
   return COUNTED_SECONDS - ngx.time() % COUNTED_SECONDS
 end
 
--- The value of Strict-Transport-Security; nil = not sent.
-function M.hsts(member, app)
-  local rules = rules_of(member, app)
-  return rules and rules.hsts
+-- The value of Strict-Transport-Security for the application in `var`; nil = not sent.
+function M.hsts(member, var)
+  local rules = rules_of(member)
+  return rules and rules.hsts and rules.app == var.app_id and rules.hsts or nil
 end
 
 -- The application's own page, `error` or `maintenance`; nil without.
