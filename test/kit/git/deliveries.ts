@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { Answer, TestApi, TestUser } from '../actors/api.ts'
 import { type Provider, pushEvent } from './git-events.ts'
 
@@ -43,3 +44,14 @@ export function deliver(api: TestApi, path: string, sent: Delivered = {}): Promi
 
 /** The deployment that a reply names. */
 export const named = (answer: Answer): string | undefined => /deployment ([0-9a-f]{32})/.exec(answer.text)?.[1]
+
+/** Delivers a push as its provider does, again where it was answered 503, as on a busy machine. Resolves to the deployment that the reply names. */
+export async function pushed(api: TestApi, path: string, sent: Delivered = {}): Promise<string> {
+  const same = { commit: newCommit(), deliveryId: randomUUID(), ...sent }
+  for (let tries = 1; ; tries++) {
+    const answer = await deliver(api, path, same)
+    const id = named(answer)
+    if (id) return id
+    if (answer.status !== 503 || tries === 10) throw new Error(`${answer.status}: ${answer.text}`)
+  }
+}

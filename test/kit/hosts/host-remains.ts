@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import Docker from 'dockerode'
 import { dockerHost } from '../../../activities/containers/docker/host.ts'
-import { labels } from '../../../activities/containers/port.ts'
+import { HostUnreachable, labels } from '../../../activities/containers/port.ts'
 import { buildNetwork } from '../../../activities/containers/spec.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import { loopVolumes } from '../../../activities/volumes/loop.ts'
@@ -32,9 +32,21 @@ export async function remainsOf(root: string, hostId: string) {
 export async function clearHost(root: string, hostId: string): Promise<void> {
   const volumes = volumesOf(`${root}/hosts/${hostId}`)
   const { containers, networks } = await remainsOf(root, hostId)
-  await Promise.all(containers.map(name => engine.remove(name)))
-  for (const name of [...networks, buildNetwork(hostId).name]) await engine.removeNetwork(name)
+  for (const name of containers) await patiently(() => engine.remove(name))
+  for (const name of [...networks, buildNetwork(hostId).name]) await patiently(() => engine.removeNetwork(name))
   for (const appId of await volumes.list()) await volumes.remove(appId)
+}
+
+/** The engine of a busy machine may take longer for a removal than a host waits: it is called again. */
+async function patiently(remove: () => Promise<unknown>): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      await remove()
+      return
+    } catch (error) {
+      if (!(error instanceof HostUnreachable) || tries === 6) throw error
+    }
+  }
 }
 
 /** Bare calls to the engine, for what tests do behind Berth's back. */

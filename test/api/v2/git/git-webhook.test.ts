@@ -7,7 +7,7 @@ import { readAccessToken } from '../../../../db/git/webhooks.ts'
 import { type TestUser, testApi, testKeys } from '../../../kit/actors/api.ts'
 import { deletionUnderWay } from '../../../kit/actors/deletions.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
-import { cloneUrl, deliver, named, newCommit, webhookOf } from '../../../kit/git/deliveries.ts'
+import { cloneUrl, deliver, named, newCommit, pushed, webhookOf } from '../../../kit/git/deliveries.ts'
 import { providers } from '../../../kit/git/git-events.ts'
 
 const api = testApi()
@@ -69,11 +69,11 @@ test('fifty concurrent copies of one delivery are one deployment, and every answ
 test('a newer push supersedes only the queued ones of its branch', async t => {
   const { ana, app, hook } = await made()
   api().lanes.asleep = true
-  const first = named(await deliver(api(), hook))
-  const other = named(await deliver(api(), hook, { branch: 'dev' }))
-  const last = named(await deliver(api(), hook))
+  const first = await pushed(api(), hook)
+  const other = await pushed(api(), hook, { branch: 'dev' })
+  const last = await pushed(api(), hook)
   const list = (await api().as(ana).get(`/v2/apps/${app.id}/deployments`)).body.response
-  const of = (id?: string) => list.find(([event]: { deployment_id: string }[]) => event?.deployment_id === id)
+  const of = (id: string) => list.find(([event]: { deployment_id: string }[]) => event?.deployment_id === id)
   t.like(of(first).at(-1), { state: 'error', code: 'DEPLOY_SUPERSEDED', superseded_by: last })
   t.is(of(other).at(-1).state, 'pending')
   t.is(of(last).at(-1).position, 2)
