@@ -8,7 +8,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { unusedPort } from '../cli/installation/ports.ts'
 import { startOrigin } from '../test/kit/servers/origin.ts'
 import { startProxy } from '../test/kit/servers/proxy.ts'
-import { inTurn, quantile, verdict } from './kit/sides.ts'
+import { cpuSeconds } from './edge/nginx-cpu.ts'
+import { inTurn, quantile, timesAsMuch, verdict } from './kit/sides.ts'
 
 /**
  * Hits of the cache compared with a bare nginx with `proxy_cache`, and requests by a custom name of three members with the route of one. In
@@ -59,7 +60,7 @@ function use({ port, folder }: Side, host: string, path: string) {
 async function report(name: string, sides: Record<'bare' | 'berth', () => Promise<number>>): Promise<void> {
   const figures = await inTurn(rounds, sides)
   const [floor, ours] = [quantile(figures.bare, 0.5) * 1e6, quantile(figures.berth, 0.5) * 1e6]
-  const share = (floor / ours) * 100
+  const share = timesAsMuch(figures.bare, figures.berth) * 100
   const of = `beside ${floor.toFixed(0)}, ours ${ours.toFixed(0)} us of CPU`
   console.log(`${name.padEnd(20)}${of.padEnd(38)}${share.toFixed(0)} %   ${verdict('75 %', share >= 75)}`)
 }
@@ -109,17 +110,4 @@ async function bareCache(upstream: number): Promise<Side & { stop(): Promise<voi
       await rm(folder, { recursive: true, force: true })
     },
   }
-}
-
-async function cpuSeconds(folder: string): Promise<number> {
-  const ticksPerSecond = 100
-  const master = (await readFile(join(folder, 'nginx.pid'), 'utf8')).trim()
-  const pids = (await readFile(`/proc/${master}/task/${master}/children`, 'utf8')).trim().split(' ')
-  // Ticks in its own code and in the kernel: the 14th and 15th value, counted behind its name.
-  const ticks = pids.map(async pid => {
-    const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
-    const values = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return Number(values[11]) + Number(values[12])
-  })
-  return (await Promise.all(ticks)).reduce((sum, each) => sum + each, 0) / ticksPerSecond
 }

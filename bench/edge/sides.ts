@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ServedCertificate } from '../../activities/edge/port.ts'
@@ -8,6 +8,7 @@ import { unusedPort } from '../../cli/installation/ports.ts'
 import { accepts } from '../../cli/services/proxy.ts'
 import { tlsChoices } from '../../policy/installation/edge-tls.ts'
 import { startProxy, type TestProxy } from '../../test/kit/servers/proxy.ts'
+import { cpuSeconds } from './nginx-cpu.ts'
 
 /** An nginx of the bench. */
 export interface Side {
@@ -19,7 +20,6 @@ export interface Side {
 }
 
 const workers = 1
-const ticksPerSecond = 100
 
 /** nginx with nothing but `lines` in its server; by https with one certificate, with the versions, ciphers and cache of our proxy. */
 export async function bareNginx(folder: string, certificate: ServedCertificate, lines: string[]): Promise<Side> {
@@ -69,17 +69,4 @@ export async function ourProxy(): Promise<Side & Pick<TestProxy, 'edge'>> {
   const proxy = await startProxy({ EDGE_TLS: 'local', EDGE_WORKERS: String(workers), RATE_LIMIT_SCALE: '1000' })
   const { port, tlsPort, edge, stop } = proxy
   return { port, tlsPort, edge, stop, cpuSeconds: () => cpuSeconds(join(proxy.config.dataDir, 'proxy')) }
-}
-
-async function cpuSeconds(folder: string): Promise<number> {
-  const master = (await readFile(join(folder, 'nginx.pid'), 'utf8')).trim()
-  const pids = (await readFile(`/proc/${master}/task/${master}/children`, 'utf8')).trim().split(' ')
-  const ticks = await Promise.all(pids.map(async pid => ticksIn(await readFile(`/proc/${pid}/stat`, 'utf8'))))
-  return ticks.reduce((sum, each) => sum + each, 0) / ticksPerSecond
-}
-
-/** Ticks of a process in its own code and in the kernel: the 14th and 15th value, counted behind its name. */
-function ticksIn(stat: string): number {
-  const values = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return Number(values[11]) + Number(values[12])
 }

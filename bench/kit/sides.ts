@@ -90,5 +90,12 @@ export function quantile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
 }
 
+/** How many times as much as of `other` is needed of `one`: the median of rounds, whose two sides are neighbours in time. What else a machine does changes from round to round. */
+export const timesAsMuch = (one: readonly number[], other: readonly number[]): number =>
+  quantile(
+    one.map((figure, round) => figure / other[round]!),
+    0.5,
+  )
+
 /** What is printed next to a figure that has a goal. */
 export const verdict = (goal: string, met: boolean): string => `goal: ${goal}, ${met ? 'met' : 'MISSED'}`
