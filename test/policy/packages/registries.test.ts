@@ -1,13 +1,8 @@
 import test from 'ava'
 import { packageCacheFact } from '../../../policy/packages/cache-facts.ts'
 import { packageCacheMb } from '../../../policy/packages/cache-rules.ts'
-import {
-  namedRegistries,
-  packageManagers,
-  registryFileNames,
-  registryFor,
-  registryUrl,
-} from '../../../policy/packages/registries.ts'
+import { registryFileNames, registryFor } from '../../../policy/packages/project-files.ts'
+import { namedRegistries, packageManagers, registryUrl } from '../../../policy/packages/registries.ts'
 import { type Language, languages } from '../../../policy/runtimes.ts'
 
 const decided = (language: Language, files: Record<string, string | null>) =>
