@@ -54,12 +54,16 @@ const cargo: RegistryFiles = {
   obstacle: texts => (texts.has('.cargo') ? '.cargo' : null),
 }
 
+/** The step itself looks at all folders of a project of Maven. */
+const maven: RegistryFiles = { kind: 'maven', names: [], obstacle: () => null }
+
 const files: Partial<Record<Language, RegistryFiles>> = {
   javascript: npm,
   typescript: npm,
   python: pip,
   go,
   rust: cargo,
+  java: maven,
 }
 
 /** Names at the root of the sources that `registryFor` looks at. */

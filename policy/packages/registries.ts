@@ -1,9 +1,9 @@
 import type { Environment } from '../environment.ts'
-import { cargoHome } from '../runtimes/compiled.ts'
+import { cargoHome, mavenHome } from '../runtimes/compiled.ts'
 import { quoted } from '../runtimes/runtime.ts'
 import { goChecksums } from './go-modules.ts'
 
-export const registryKinds = ['npm', 'pip', 'go', 'cargo'] as const
+export const registryKinds = ['npm', 'pip', 'go', 'cargo', 'maven'] as const
 
 /** Registries that answer in the same way. */
 export type RegistryKind = (typeof registryKinds)[number]
@@ -18,6 +18,7 @@ export function namedRegistries(env: Environment): NamedRegistries {
     pip: registryIn('PACKAGE_CACHE_PIP', env.PACKAGE_CACHE_PIP),
     go: registryIn('PACKAGE_CACHE_GO', env.PACKAGE_CACHE_GO),
     cargo: registryIn('PACKAGE_CACHE_CARGO', env.PACKAGE_CACHE_CARGO),
+    maven: registryIn('PACKAGE_CACHE_MAVEN', env.PACKAGE_CACHE_MAVEN),
   }
 }
 
@@ -63,6 +64,19 @@ const looksUpAll = `(cd / && GOTOOLCHAIN=local go env GOSUMDB GONOSUMDB GONOPROX
   [ "$database" = ${goChecksums} ] && { [ -z "$unchecked" ] || [ "$unchecked" = "$direct" ]; }; }`
 const notLookedUp =
   '[Names of modules must not reach the checksum database. The packages are requested without the cache of the host.]'
+
+/**
+ * Shell text that succeeds when no file in the sources may name a repository of Maven: a mirror of `central` stands in for a `central` of the
+ * project, too. Such files lie in any folder.
+ */
+const namesNoRepository = `! grep -rqsE --include='*.xml' --include='*.pom' '<(repositories|pluginRepositories|mirrors|servers)([[:space:]/>]|$)' . &&
+  [ -z "$(find . -path '*/.mvn/*' ! -path '*/.mvn/wrapper*' -print -quit)" ]`
+const named =
+  '[A file of the project may name a repository of Maven. The packages are requested without the cache of the host.]'
+
+/** Settings of Maven with this address as its usual repository. Under the same name, so that what is downloaded counts as downloaded from there. */
+const mavenSettings = ({ href }: URL): string =>
+  `<settings><mirrors><mirror><id>central</id><mirrorOf>central</mirrorOf><url>${href.replaceAll('&', '&amp;')}</url></mirror></mirrors></settings>`
 
 export const packageManagers: Readonly<Record<RegistryKind, PackageManager>> = {
   npm: {
@@ -120,7 +134,31 @@ NO_PROXY= no_proxy= CARGO_HOME=${cargoHome} CARGO_NET_RETRY=0 CARGO_HTTP_PROXY=h
       `mkdir -p ${cargoHome} && printf '[source.crates-io]\\nreplace-with = "host"\\n[source.host]\\nregistry = "sparse+%s"\\n' ${quoted(base.href)} > ${cargoHome}/config.toml`,
     anew: '',
   },
+  maven: {
+    // Offline it names where it would look for the parent of a project. Its settings may contain credentials and a proxy.
+    query: `mkdir -p /tmp/x && cd /tmp/x &&
+printf '<project><modelVersion>4.0.0</modelVersion><parent><groupId>x</groupId><artifactId>x</artifactId><version>1</version></parent><artifactId>y</artifactId></project>' > pom.xml &&
+{ mvn -B -X -o validate > report 2>&1; cat report; sed -n 's/^.DEBUG. Reading [a-z]* settings from //p' report | xargs cat 2>/dev/null; }`,
+    registryIn(printed) {
+      if (/<(?:server|proxy)>/.test(printed.replace(/<!--.*?-->/gs, '')))
+        return { because: 'the image has credentials or a proxy of Maven' }
+      const url =
+        /^\[DEBUG\] Resolving artifact x:x:pom:1 from \[[^\s(]+ \((\S+), default, releases(?:\+snapshots)?\)\]/m
+      const found = registryUrl(url.exec(printed)?.[1] ?? '')
+      return found ? { url: found } : unread
+    },
+    // No variable replaces a repository. A step that writes settings of its own, or names some, does without the cache.
+    use: base =>
+      `if ${namesNoRepository}; then mkdir -p ${mavenHome} && printf %s ${quoted(mavenSettings(base))} > ${mavenHome}/settings.xml; else echo '${named}'; fi`,
+    anew: '',
+  },
 }
+
+/**
+ * Whether a step without the cache may get elsewhere what the registry does not have: from the one that an operator has replaced, or from
+ * another `central` of Maven, such as one that a published parent of the project names.
+ */
+export const mayBeElsewhere = (kind: RegistryKind, isNamed: boolean): boolean => isNamed || kind === 'maven'
 
 /** A path of the cache that always answers; followed by the token of a step, it says that the step's container is the one that asks. */
 export const upPath = '/~/up'
