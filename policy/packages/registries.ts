@@ -138,7 +138,7 @@ NO_PROXY= no_proxy= CARGO_HOME=${cargoHome} CARGO_NET_RETRY=0 CARGO_HTTP_PROXY=h
     // Offline it names where it would look for the parent of a project. Its settings may contain credentials and a proxy.
     query: `mkdir -p /tmp/x && cd /tmp/x &&
 printf '<project><modelVersion>4.0.0</modelVersion><parent><groupId>x</groupId><artifactId>x</artifactId><version>1</version></parent><artifactId>y</artifactId></project>' > pom.xml &&
-{ mvn -B -X -o validate > report 2>&1; cat report; sed -n 's/^.DEBUG. Reading [a-z]* settings from //p' report | xargs cat 2>/dev/null; }`,
+{ mvn -B -X -o -Dmaven.repo.local=/tmp/x/local validate > report 2>&1; cat report; sed -n 's/^.DEBUG. Reading [a-z]* settings from //p' report | xargs cat 2>/dev/null; }`,
     registryIn(printed) {
       if (/<(?:server|proxy)>/.test(printed.replace(/<!--.*?-->/gs, '')))
         return { because: 'the image has credentials or a proxy of Maven' }
