@@ -15,6 +15,7 @@ export type Served =
   | { kind: 'file'; stored: StoredFile; type: string }
   | { kind: 'growing'; download: Download }
   | { kind: 'status'; status: number }
+  | { kind: 'text'; text: string }
   /** The registry itself has it. */
   | { kind: 'elsewhere'; url: string }
 

@@ -4,8 +4,10 @@ import { constants } from 'node:fs'
 import { open, readFile } from 'node:fs/promises'
 import type { Server } from 'node:http'
 import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
+import { mayBeElsewhere } from '../../policy/packages/registries.ts'
 import { endWithParent } from '../child-process/child-life.ts'
-import { archives } from './archives.ts'
+import { addressKey, archives } from './archives.ts'
+import { hashOfFile } from './content-hash.ts'
 import { documents, textOf } from './documents.ts'
 import type {
   CachedRegistry,
@@ -83,7 +85,8 @@ async function serve(registry: CachedRegistry, network: PackageNetwork): Promise
   const document = documents(parts)
   let paths: RegistryPaths | null = null
   const server = packageServer({
-    ...{ subnet: start.subnet, isNamed: registry.isNamed, counts, uses, document, archive: archives(parts) },
+    mayBeElsewhere: mayBeElsewhere(registry.kind, registry.isNamed),
+    ...{ subnet: start.subnet, counts, uses, document, archive: archives(parts) },
     paths: () => paths!,
   })
   const port = await listen(server, start.address, name)
@@ -92,6 +95,10 @@ async function serve(registry: CachedRegistry, network: PackageNetwork): Promise
     read: async (wanted, asker) => {
       const found = await document(wanted, asker)
       return found.kind === 'document' ? textOf(found) : null
+    },
+    hashOf: async (url, algorithm, asker) => {
+      const stored = await store.find(addressKey('archive', url), null, asker).catch(() => null)
+      return stored && hashOfFile(stored, algorithm, asker.signal).finally(stored.close)
     },
   })
   const use = (changed: PackageNetwork) => {

@@ -68,6 +68,20 @@ class FileReader extends yauzl.RandomAccessReader {
   }
 }
 
+/** The hash of a whole file as lower-case hex. Rejects as `ContentHash`. */
+export async function hashOfFile(
+  { file, bytes }: { file: FileHandle; bytes: number },
+  algorithm: Digest['algorithm'],
+  signal: AbortSignal,
+): Promise<string> {
+  const content = contentHash(algorithm)
+  for await (const piece of piecesOf(file)) {
+    signal.throwIfAborted()
+    content.update(piece)
+  }
+  return content.hex(file, bytes, signal)
+}
+
 /** The size of a file, and whether it has the digest that is expected; null when its content is not what its name says. */
 export async function verified(
   file: FileHandle,

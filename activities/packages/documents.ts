@@ -16,6 +16,8 @@ export interface WantedDocument {
   variant: string
   /** Makes its links lead to the cache. Throws for what is no such document. Missing: it has none, and any content is one. */
   rewrite?(text: string, type: string, at: string): string
+  /** What it says where that follows from a stored archive: then the registry is not asked. Resolves to null where it does not. */
+  known?(asker: Asker): Promise<string | null>
 }
 
 export interface DocumentsOptions {
@@ -149,8 +151,10 @@ export function documents({ store, get, warn }: DocumentsOptions) {
     return refreshing
   }
 
-  /** The document as the registry has it now. */
+  /** The document as the registry has it now, unless it is known. */
   return async (wanted: WantedDocument, asker: Asker): Promise<Served | (StoredDocument & { kind: 'document' })> => {
+    const known = await wanted.known?.(asker)
+    if (known) return { kind: 'text', text: known }
     const key = addressKey('document', wanted.url, wanted.accept, wanted.variant)
     const outcome = await refreshed(key, wanted, asker)
     if (outcome !== 'stored') return outcome

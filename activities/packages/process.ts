@@ -6,6 +6,7 @@ import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 import { rarely } from '../../lib/async/rarely.ts'
 import { deadlineSignal, unlessAborted } from '../../lib/async/timeout.ts'
 import type { BuildProxy } from '../../policy/hosts/build-settings.ts'
+import { withoutProxy } from '../../policy/hosts/build-trust.ts'
 import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
 import { type NamedRegistries, withCache } from '../../policy/packages/registries.ts'
 import { labels, type NetworkSpec } from '../containers/port.ts'
@@ -157,9 +158,8 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
     const base = await serve(current, registry)
     const token = randomUUID()
     await current.channel.beginUse(token)
-    const none = [request.spec.env.NO_PROXY, base.hostname].filter(Boolean).join(',')
     return {
-      env: { NO_PROXY: none, no_proxy: none },
+      env: withoutProxy(request.spec.env, base.hostname),
       install: text => withCache(registry.kind, base, token, text),
       async hadTrouble() {
         const had = await current.channel.endUse(token).catch(() => null)

@@ -8,13 +8,14 @@ import type { CachedRegistry } from './job.ts'
 import { cargo } from './kinds/cargo.ts'
 import { go } from './kinds/go.ts'
 import type { KindPaths, RegistryParts, Wanted } from './kinds/kind.ts'
+import { maven } from './kinds/maven.ts'
 import { npm } from './kinds/npm.ts'
 import { pip } from './kinds/pip.ts'
 
 /** What the paths of each kind of registry stand for. A new kind is a new row, and one in the table of package managers. */
-const kinds: Readonly<Record<RegistryKind, (parts: RegistryParts) => KindPaths>> = { npm, pip, go, cargo }
+const kinds: Readonly<Record<RegistryKind, (parts: RegistryParts) => KindPaths>> = { npm, pip, go, cargo, maven }
 
-export interface RegistryOptions extends Pick<RegistryParts, 'origin' | 'read'> {
+export interface RegistryOptions extends Pick<RegistryParts, 'origin' | 'read' | 'hashOf'> {
   registry: CachedRegistry
   /** Signs the addresses of archives: only those that a document of the registry has named are downloaded. */
   key: Buffer
@@ -26,7 +27,7 @@ export interface RegistryPaths {
 }
 
 /** Paths of the cache that stand for those of a registry: equal ones, and signed ones for archives elsewhere. */
-export function registryPaths({ registry, origin, key, read }: RegistryOptions): RegistryPaths {
+export function registryPaths({ registry, key, origin, ...reading }: RegistryOptions): RegistryPaths {
   const base = new URL(registry.url)
   /** Digests by the address of their archive: the newest. */
   const digests = new Map<string, Digest>()
@@ -65,7 +66,16 @@ export function registryPaths({ registry, origin, key, read }: RegistryOptions):
 
   const variant = `${origin} ${hash('sha256', key)}`
   const digestOf = (url: string): Digest | null => digests.get(url) ?? null
-  const paths = kinds[registry.kind]({ base, origin, variant, signLink, sealText: seal, digestOf, remember, read })
+  const paths = kinds[registry.kind]({
+    base,
+    origin,
+    variant,
+    signLink,
+    sealText: seal,
+    digestOf,
+    remember,
+    ...reading,
+  })
 
   return {
     wanted(path, accept) {

@@ -13,8 +13,8 @@ export interface PackageServerOptions {
   /** The only network that is answered, as `10.1.2.0/24`. */
   subnet: string
   paths(): RegistryPaths
-  /** An operator has named the registry: a step that does without the cache asks another one. */
-  isNamed: boolean
+  /** What the registry does not have may be at the one that a step without the cache asks. */
+  mayBeElsewhere: boolean
   archive: ReturnType<typeof archives>
   document: ReturnType<typeof documents>
   counts: UseCounts
@@ -31,7 +31,7 @@ export function packageServer(options: PackageServerOptions): Server {
   const {
     subnet,
     paths,
-    isNamed,
+    mayBeElsewhere,
     archive,
     document,
     counts,
@@ -107,27 +107,34 @@ export function packageServer(options: PackageServerOptions): Server {
   ) {
     const address = request.socket.remoteAddress ?? ''
     const isHead = request.method === 'HEAD'
-    if (served.kind === 'elsewhere') {
-      count('passedOn', address)
-      response.writeHead(307, { location: served.url }).end()
-    } else if (served.kind === 'status') {
-      // What the registry does not have is not there without the cache either.
-      if (isNamed || !absent.includes(served.status)) count('troubles', address)
-      response.writeHead(served.status, { 'content-type': 'text/plain' }).end('The registry does not have it.\n')
-    } else if (served.kind === 'growing') {
-      const { download } = served
-      response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': download.size! })
-      await pass(download.bytes(signal), response)
-    } else {
-      const { stored, type } = served
-      try {
-        const offset = served.kind === 'document' ? served.offset : 0
-        response.writeHead(200, { 'content-type': type, 'content-length': stored.bytes - offset })
-        if (isHead) response.end()
-        else await pass(piecesOf(stored.file, offset), response)
-      } finally {
-        await stored.close()
+    const plain = { 'content-type': 'text/plain' }
+    switch (served.kind) {
+      case 'elsewhere':
+        count('passedOn', address)
+        response.writeHead(307, { location: served.url }).end()
+        return
+      case 'status':
+        if (mayBeElsewhere || !absent.includes(served.status)) count('troubles', address)
+        response.writeHead(served.status, plain).end('The registry does not have it.\n')
+        return
+      case 'text':
+        response.writeHead(200, { ...plain, 'content-length': Buffer.byteLength(served.text) })
+        response.end(isHead ? '' : served.text)
+        return
+      case 'growing': {
+        const { download } = served
+        response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': download.size! })
+        return pass(download.bytes(signal), response)
       }
+    }
+    const { stored, type } = served
+    try {
+      const offset = served.kind === 'document' ? served.offset : 0
+      response.writeHead(200, { 'content-type': type, 'content-length': stored.bytes - offset })
+      if (isHead) response.end()
+      else await pass(piecesOf(stored.file, offset), response)
+    } finally {
+      await stored.close()
     }
   }
 

@@ -1,5 +1,6 @@
 import { installRules } from '../../policy/hosts/installs.ts'
-import { packageManagers, registryFileNames, registryFor } from '../../policy/packages/registries.ts'
+import { registryFileNames, registryFor } from '../../policy/packages/project-files.ts'
+import { packageManagers } from '../../policy/packages/registries.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import type { ContainerSpec } from '../containers/port.ts'
 import type { Release } from '../releases/release.ts'

@@ -45,6 +45,16 @@ function proxyVariables(proxy: BuildProxy | null): Record<string, string> {
   )
 }
 
+/** Variables by which a build that has these ones reaches an address without its proxy. */
+export function withoutProxy(
+  { NO_PROXY, JAVA_TOOL_OPTIONS }: Readonly<Record<string, string>>,
+  address: string,
+): Record<string, string> {
+  const none = NO_PROXY ? `${NO_PROXY},${address}` : address
+  const options = JAVA_TOOL_OPTIONS?.replace(/(?<=-Dhttp\.nonProxyHosts=\S*)(?=\s|$)/, `|${address}`)
+  return { NO_PROXY: none, no_proxy: none, ...(options && { JAVA_TOOL_OPTIONS: options }) }
+}
+
 /** Every JVM of the build says in its log that it has them: they contain no credentials. Maven reads them only if it is told to. */
 function jvmOptions(proxy: BuildProxy | null, hasAuthorities: boolean): string[] {
   const store = [`-Djavax.net.ssl.trustStore=${trustFiles.jks}`, '-Djavax.net.ssl.trustStoreType=JKS']

@@ -24,7 +24,8 @@ type ShaDigest = Digest & { algorithm: (typeof shaNames)[number] }
 
 const hexLengths = { sha1: 40, sha256: 64, sha384: 96, sha512: 128 }
 
-function digestOf(algorithm: string, hex: string): ShaDigest | null {
+/** A digest in hex; null for another text. */
+export function digestOf(algorithm: string, hex: string): ShaDigest | null {
   const known = shaNames.find(one => one === algorithm)
   const isWhole = known && hex.length === hexLengths[known] && /^[0-9a-f]+$/i.test(hex)
   return isWhole ? { algorithm: known, hex: hex.toLowerCase() } : null

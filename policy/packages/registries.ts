@@ -1,10 +1,9 @@
 import type { Environment } from '../environment.ts'
-import { cargoHome } from '../runtimes/compiled.ts'
-import type { RootTexts } from '../runtimes/root-texts.ts'
-import { type Language, quoted } from '../runtimes/runtime.ts'
+import { cargoHome, mavenHome } from '../runtimes/compiled.ts'
+import { quoted } from '../runtimes/runtime.ts'
 import { goChecksums } from './go-modules.ts'
 
-export const registryKinds = ['npm', 'pip', 'go', 'cargo'] as const
+export const registryKinds = ['npm', 'pip', 'go', 'cargo', 'maven'] as const
 
 /** Registries that answer in the same way. */
 export type RegistryKind = (typeof registryKinds)[number]
@@ -19,6 +18,7 @@ export function namedRegistries(env: Environment): NamedRegistries {
     pip: registryIn('PACKAGE_CACHE_PIP', env.PACKAGE_CACHE_PIP),
     go: registryIn('PACKAGE_CACHE_GO', env.PACKAGE_CACHE_GO),
     cargo: registryIn('PACKAGE_CACHE_CARGO', env.PACKAGE_CACHE_CARGO),
+    maven: registryIn('PACKAGE_CACHE_MAVEN', env.PACKAGE_CACHE_MAVEN),
   }
 }
 
@@ -64,6 +64,19 @@ const looksUpAll = `(cd / && GOTOOLCHAIN=local go env GOSUMDB GONOSUMDB GONOPROX
   [ "$database" = ${goChecksums} ] && { [ -z "$unchecked" ] || [ "$unchecked" = "$direct" ]; }; }`
 const notLookedUp =
   '[Names of modules must not reach the checksum database. The packages are requested without the cache of the host.]'
+
+/**
+ * Shell text that succeeds when no file in the sources may name a repository of Maven: a mirror of `central` stands in for a `central` of the
+ * project, too. Such files lie in any folder.
+ */
+const namesNoRepository = `! grep -rqsE --include='*.xml' --include='*.pom' '<(repositories|pluginRepositories|mirrors|servers)([[:space:]/>]|$)' . &&
+  [ -z "$(find . -path '*/.mvn/*' ! -path '*/.mvn/wrapper*' -print -quit)" ]`
+const named =
+  '[A file of the project may name a repository of Maven. The packages are requested without the cache of the host.]'
+
+/** Settings of Maven with this address as its usual repository. Under the same name, so that what is downloaded counts as downloaded from there. */
+const mavenSettings = ({ href }: URL): string =>
+  `<settings><mirrors><mirror><id>central</id><mirrorOf>central</mirrorOf><url>${href.replaceAll('&', '&amp;')}</url></mirror></mirrors></settings>`
 
 export const packageManagers: Readonly<Record<RegistryKind, PackageManager>> = {
   npm: {
@@ -121,7 +134,31 @@ NO_PROXY= no_proxy= CARGO_HOME=${cargoHome} CARGO_NET_RETRY=0 CARGO_HTTP_PROXY=h
       `mkdir -p ${cargoHome} && printf '[source.crates-io]\\nreplace-with = "host"\\n[source.host]\\nregistry = "sparse+%s"\\n' ${quoted(base.href)} > ${cargoHome}/config.toml`,
     anew: '',
   },
+  maven: {
+    // Offline it names where it would look for the parent of a project. Its settings may contain credentials and a proxy.
+    query: `mkdir -p /tmp/x && cd /tmp/x &&
+printf '<project><modelVersion>4.0.0</modelVersion><parent><groupId>x</groupId><artifactId>x</artifactId><version>1</version></parent><artifactId>y</artifactId></project>' > pom.xml &&
+{ mvn -B -X -o -Dmaven.repo.local=/tmp/x/local validate > report 2>&1; cat report; sed -n 's/^.DEBUG. Reading [a-z]* settings from //p' report | xargs cat 2>/dev/null; }`,
+    registryIn(printed) {
+      if (/<(?:server|proxy)>/.test(printed.replace(/<!--.*?-->/gs, '')))
+        return { because: 'the image has credentials or a proxy of Maven' }
+      const url =
+        /^\[DEBUG\] Resolving artifact x:x:pom:1 from \[[^\s(]+ \((\S+), default, releases(?:\+snapshots)?\)\]/m
+      const found = registryUrl(url.exec(printed)?.[1] ?? '')
+      return found ? { url: found } : unread
+    },
+    // No variable replaces a repository. A step that writes settings of its own, or names some, does without the cache.
+    use: base =>
+      `if ${namesNoRepository}; then mkdir -p ${mavenHome} && printf %s ${quoted(mavenSettings(base))} > ${mavenHome}/settings.xml; else echo '${named}'; fi`,
+    anew: '',
+  },
 }
+
+/**
+ * Whether a step without the cache may get elsewhere what the registry does not have: from the one that an operator has replaced, or from
+ * another `central` of Maven, such as one that a published parent of the project names.
+ */
+export const mayBeElsewhere = (kind: RegistryKind, isNamed: boolean): boolean => isNamed || kind === 'maven'
 
 /** A path of the cache that always answers; followed by the token of a step, it says that the step's container is the one that asks. */
 export const upPath = '/~/up'
@@ -141,74 +178,3 @@ const reaches = ({ hostname, port }: URL, path: string): string =>
   `timeout 3 bash -c 'exec 3<>/dev/tcp/${hostname}/${port} && printf "GET ${path} HTTP/1.0\\r\\n\\r\\n" >&3 && read -r line <&3 && [[ $line == *" 204 "* ]]' 2>/dev/null`
 
 const notReached = '[The cache of packages of the host is not reached. The packages are requested from the registry.]'
-
-interface RegistryFiles {
-  kind: RegistryKind
-  names: readonly string[]
-  /** The first thing that may name a registry or credentials. */
-  obstacle(texts: RootTexts): string | null
-}
-
-const npm: RegistryFiles = {
-  kind: 'npm',
-  names: ['.npmrc', '.yarnrc', '.yarnrc.yml', 'pnpm-workspace.yaml'],
-  obstacle(texts) {
-    for (const name of ['.yarnrc', '.yarnrc.yml']) if (texts.has(name)) return name
-    const workspace = texts.get('pnpm-workspace.yaml')
-    if (workspace === null || /registr|auth|npmrc/i.test(workspace ?? '')) return 'pnpm-workspace.yaml'
-    const npmrc = texts.get('.npmrc')
-    return npmrc === undefined || npmrc?.split(/\r\n|[\r\n]/).every(isHarmless) ? null : '.npmrc'
-  },
-}
-
-/** Settings of npm and pnpm that name neither a registry nor what opens one; everything else may. */
-const harmless = [
-  ...['audit', 'auto-install-peers', 'engine-strict', 'force', 'fund', 'ignore-scripts', 'include', 'legacy-peer-deps'],
-  ...['loglevel', 'maxsockets', 'node-linker', 'omit', 'optional', 'package-lock', 'prefer-dedupe', 'progress'],
-  ...['save-exact', 'save-prefix', 'shamefully-hoist', 'strict-peer-dependencies', 'strict-peer-deps'],
-]
-const harmlessLine = new RegExp(`^\\s*(?:[;#].*|(?:${harmless.join('|')})(?:\\s*=.*)?)?$`)
-const maxLine = 1000
-const isHarmless = (line: string): boolean => line.length <= maxLine && harmlessLine.test(line)
-
-const pip: RegistryFiles = {
-  kind: 'pip',
-  names: ['requirements.txt', 'pip.conf'],
-  obstacle(texts) {
-    if (texts.has('pip.conf')) return 'pip.conf'
-    const lines = texts.get('requirements.txt')?.split(/[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]/)
-    return lines?.every(line => !/^\s*-/.test(line) || plainOption.test(line)) ? null : 'requirements.txt'
-  },
-}
-
-/** Options of a list of requirements that name no registry, and no other list that might. */
-const plainOption = /^\s*--(?:hash|pre|prefer-binary|require-hashes|(?:no|only)-binary)(?:[\s=]|$)/
-
-/** No file of a project names a module proxy. */
-const go: RegistryFiles = { kind: 'go', names: [], obstacle: () => null }
-
-/** Settings of cargo that may name a registry, or a proxy by which it would ask the cache. */
-const cargo: RegistryFiles = {
-  kind: 'cargo',
-  names: ['.cargo'],
-  obstacle: texts => (texts.has('.cargo') ? '.cargo' : null),
-}
-
-const files: Partial<Record<Language, RegistryFiles>> = {
-  javascript: npm,
-  typescript: npm,
-  python: pip,
-  go,
-  rust: cargo,
-}
-
-/** Names at the root of the sources that `registryFor` looks at. */
-export const registryFileNames = (language: Language): readonly string[] => files[language]?.names ?? []
-
-/** The registry that an install step uses because its sources name none; otherwise the file that may, or null where there is no cache for the language. */
-export function registryFor(language: Language, texts: RootTexts): { kind: RegistryKind } | { named: string } | null {
-  const found = files[language]
-  if (!found) return null
-  const named = found.obstacle(texts)
-  return named === null ? { kind: found.kind } : { named }
-}

@@ -7,6 +7,9 @@ import { fileWord, quoted, type Runtime } from './runtime.ts'
  */
 const dependencies = { from: '.berth', at: '/opt/build' }
 
+/** Folder of Maven in builds, with its settings: where it looks for them by itself. */
+export const mavenHome = '/tmp/.m2'
+
 /** A jar runs as it is, a Maven project by the class in MAIN, a single source file by Java's own launcher. */
 export const java: Runtime = {
   language: 'java',
@@ -24,10 +27,11 @@ export const java: Runtime = {
   official: () => null,
   install: ({ files }) =>
     files.includes('pom.xml')
-      ? 'mvn -B -ntp -Dmaven.repo.local=/tmp/.m2 -DskipTests package dependency:copy-dependencies -DincludeScope=runtime ' +
+      ? `mvn -B -ntp -Dmaven.repo.local=${mavenHome}/repository -DskipTests package dependency:copy-dependencies -DincludeScope=runtime ` +
         '-DoutputDirectory=/app/.berth/lib && mkdir -p .berth/lib && cp -r target/classes .berth/classes && rm -rf target'
       : null,
-  toolFolders: ['/tmp/.m2'],
+  // Not its settings: those of a build are its own.
+  toolFolders: [`${mavenHome}/repository`],
   dependencies,
   start: main => {
     if (posix.extname(main) === '.jar') return `exec java -jar ${fileWord(main)}`

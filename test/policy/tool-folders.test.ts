@@ -12,7 +12,7 @@ test('of what builds leave only what tools compare by content or version is left
     return toolFolders ? [[language, ...toolFolders].join(' ')] : []
   })
   t.deepEqual(declared, [
-    'java /tmp/.m2',
+    'java /tmp/.m2/repository',
     'elixir /tmp/.hex/packages',
     'go /tmp/go-cache /tmp/go/pkg/mod',
     'rust /tmp/.cargo/registry /tmp/.cargo/git /app/.target',

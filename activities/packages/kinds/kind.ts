@@ -23,6 +23,8 @@ export interface RegistryParts {
   remember(archive: ArchiveLink): void
   /** The text of a document as the registry has it now; null when it has none, or does not answer. */
   read(document: WantedDocument, asker: Asker): Promise<string | null>
+  /** The hash of the stored archive of this address, as lower-case hex; null when there is none. */
+  hashOf(url: string, algorithm: Digest['algorithm'], asker: Asker): Promise<string | null>
 }
 
 /** What paths of the cache stand for; null for one that it does not serve. */

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { KiB } from '../../../lib/bytes.ts'
 import { packageCacheRules, packageSlots } from '../../../policy/packages/cache-rules.ts'
+import { namedRegistries } from '../../../policy/packages/registries.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { packageRegistry } from '../../kit/hosts/package-registry.ts'
 import { get, loopbackPackages, processIn, statusOf, storedIn, testPackages } from '../../kit/hosts/packages.ts'
@@ -312,7 +313,7 @@ test('a registry at a private address is asked only if an operator has named it,
   t.teardown(() => registry.close())
   registry.publish('tiny', '1.0.0')
   const asked = `; user config\nregistry = "${registry.npm}"\n`
-  const unnamed = await loopbackPackages(t, { named: { npm: null, pip: null, go: null, cargo: null }, asked })
+  const unnamed = await loopbackPackages(t, { named: namedRegistries({}), asked })
   t.is((await get(`${await unnamed.base()}/npm/tiny`)).status, 307)
   t.deepEqual(registry.requests, [])
   const named = await scene(t)
@@ -439,7 +440,7 @@ test('a cache that does not start is not waited for again by the steps of the ne
 test('a step that ends does not wait for the cache', async t => {
   const { cache } = await testPackages(t, {
     network: { name: 'builds', labels: {} },
-    named: { npm: 'http://registry.test/', pip: null, go: null, cargo: null },
+    named: namedRegistries({ PACKAGE_CACHE_NPM: 'http://registry.test/' }),
   })
   const never = () => new Promise<never>(() => {})
   let begin = () => {}

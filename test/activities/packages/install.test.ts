@@ -10,7 +10,10 @@ import { toolImages } from '../../kit/hosts/tool-images.ts'
 import { demandRoot } from '../../kit/root.ts'
 
 /* Install steps in real build containers, with the real npm and pip, on a host whose cache stands in for a scripted registry. */
-const images = { npm: 'berth/node:22', pip: 'berth/python:3.11', go: 'berth/go:1.24', cargo: toolImages.rust }
+const images = {
+  ...{ npm: 'berth/node:22', pip: 'berth/python:3.11', go: 'berth/go:1.24' },
+  ...{ cargo: toolImages.rust, maven: toolImages.java },
+}
 const { docker, network, scene, gateway } = packageSteps(Object.values(images))
 // A name of a host's chains: other firewalls of this machine take any other for rules of a stranger.
 const names = {
@@ -170,6 +173,7 @@ test.serial('the tools of an image say which registry they use, whatever that is
     pip: 'python3 -m pip install --help',
     go: 'go env GOPROXY',
     cargo: packageManagers.cargo.query,
+    maven: packageManagers.maven.query,
   }
   for (const kind of registryKinds) {
     const spec = docker.spec('', { image: images[kind], network: network.name, memoryMb: 512 })
@@ -203,8 +207,11 @@ test.serial('the tools of an image say which registry they use, whatever that is
         },
       },
     }
-    // cargo has no variable for it.
-    t.deepEqual(await imageRegistries()(other), kind === 'cargo' ? asked : { url: 'https://mirror.test/npm/' })
+    // cargo and Maven have no variable for it.
+    t.deepEqual(
+      await imageRegistries()(other),
+      kind === 'cargo' || kind === 'maven' ? asked : { url: 'https://mirror.test/npm/' },
+    )
   }
 })
 

@@ -15,7 +15,7 @@ async function scene(
   t: { teardown(work: () => void): void },
   archive: PackageServerOptions['archive'],
   clientSeconds = packageCacheRules.clientSeconds as { silent: number; answer: number },
-  isNamed = false,
+  mayBeElsewhere = false,
 ) {
   const counts = { requests: 0, troubles: 0, passedOn: 0 }
   const wanted = { url: 'http://registry.test/x.tgz', digest: null, algorithms: [], findDigest: async () => null }
@@ -24,7 +24,7 @@ async function scene(
   const server = packageServer({
     subnet: '127.0.0.0/24',
     paths,
-    isNamed,
+    mayBeElsewhere,
     archive,
     document,
     counts,
@@ -55,16 +55,16 @@ test('what is cut off because it is silent, or takes too long, counts as a troub
 })
 
 test('what the registry does not have is a trouble only where a step without the cache asks another one', async t => {
-  const cases: [status: number, isNamed: boolean, troubles: number][] = [
+  const cases: [status: number, mayBeElsewhere: boolean, troubles: number][] = [
     [404, false, 0],
     [410, false, 0],
     [404, true, 1],
     [403, false, 1],
   ]
-  for (const [status, isNamed, troubles] of cases) {
-    const { counts, url } = await scene(t, async () => ({ kind: 'status', status }), undefined, isNamed)
+  for (const [status, mayBeElsewhere, troubles] of cases) {
+    const { counts, url } = await scene(t, async () => ({ kind: 'status', status }), undefined, mayBeElsewhere)
     t.is((await get(url)).status, status)
-    t.is(counts.troubles, troubles, `${status} ${isNamed}`)
+    t.is(counts.troubles, troubles, `${status} ${mayBeElsewhere}`)
   }
 })
 

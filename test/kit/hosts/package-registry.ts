@@ -16,6 +16,7 @@ export interface PackageRegistry {
   pip: string
   go: string
   cargo: string
+  maven: string
   /** The same, as settings of an operator. */
   named: NamedRegistries
   port: number
@@ -49,6 +50,8 @@ export interface PackageRegistry {
   ): { zip: string; mod: string; lookup: string; bytes: Buffer; sums: string }
   /** Adds a version of a crate with a name of four letters or more; returns paths. */
   publishCrate(name: string, version: string): { archive: string; index: string; bytes: Buffer }
+  /** Adds a release of Maven in the group `test`, with what its repository says about its versions; returns paths. */
+  publishRelease(artifact: string, version: string): { jar: string; pom: string; metadata: string; bytes: Buffer }
   /** Removes what was published behind a path; documents still name it. */
   unpublish(path: string): void
   /** Replaces the bytes behind a path, whatever documents say about them. */
@@ -67,7 +70,7 @@ function h1(files: readonly (readonly [string, string])[]): string {
   return `h1:${createHash('sha256').update(lines.join('')).digest('base64')}`
 }
 
-/** A registry of npm, an index of Python, a module proxy and an index of cargo that count what is requested, at this address. */
+/** A registry of npm, an index of Python, a module proxy, an index of cargo and a repository of Maven that count what is requested, at this address. */
 export async function packageRegistry(address = '127.0.0.1'): Promise<PackageRegistry> {
   const packages = new Map<string, Record<string, object>>()
   const pages = new Map<string, string>()
@@ -98,9 +101,10 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
   }
 
   const registry: PackageRegistry = {
-    ...{ npm: '', pip: '', go: '', cargo: '', port: 0, requests, instead: () => false },
+    ...{ npm: '', pip: '', go: '', cargo: '', maven: '', port: 0, requests, instead: () => false },
     get named() {
-      return { npm: registry.npm, pip: registry.pip, go: registry.go, cargo: registry.cargo }
+      const { npm, pip, go, cargo, maven } = registry
+      return { npm, pip, go, cargo, maven }
     },
     headers: () => last,
     count: path => requests.filter(one => one === `GET ${path}`).length,
@@ -170,7 +174,29 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
       archives.set(archive, bytes)
       return { archive, index, bytes }
     },
-    unpublish: path => void archives.delete(path),
+    publishRelease(artifact, version) {
+      const at = `/maven/test/${artifact}/${version}/${artifact}-${version}`
+      const metadata = `/maven/test/${artifact}/maven-metadata.xml`
+      const bytes = zipOf({ 'version.txt': version })
+      const ids = `<groupId>test</groupId><artifactId>${artifact}</artifactId>`
+      const pom = `<project><modelVersion>4.0.0</modelVersion>${ids}<version>${version}</version></project>`
+      pages.set(
+        metadata,
+        `<metadata>${ids}<versioning><versions><version>${version}</version></versions></versioning></metadata>`,
+      )
+      for (const [path, content] of [
+        [`${at}.jar`, bytes],
+        [`${at}.pom`, Buffer.from(pom)],
+      ] as const) {
+        archives.set(path, content)
+        pages.set(`${path}.sha1`, hex('sha1', content))
+      }
+      return { jar: `${at}.jar`, pom: `${at}.pom`, metadata, bytes }
+    },
+    unpublish(path) {
+      archives.delete(path)
+      pages.delete(path)
+    },
     tamper: (path, bytes) => void archives.set(path, bytes),
     async close() {
       server.close()
@@ -197,6 +223,7 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
   registry.port = (server.address() as AddressInfo).port
   registry.npm = `http://${address}:${registry.port}/npm/`
   registry.cargo = `http://${address}:${registry.port}/index/`
+  registry.maven = `http://${address}:${registry.port}/maven/`
   registry.go = `http://${address}:${registry.port}/go/`
   registry.pip = `http://${address}:${registry.port}/simple/`
   return registry

@@ -37,11 +37,17 @@ export function packageSteps(images: readonly string[]) {
       ...{ PIP_INDEX_URL: registry.pip, PIP_TRUSTED_HOST: hostname, PIP_RETRIES: '0' },
       ...{ GOPROXY: `${registry.go},direct` },
     }
-    // cargo has no variable for it.
-    const ofCargo = packageManagers.cargo.use(new URL(registry.cargo))
+    // cargo and Maven have no variable for it.
+    const withSettings = (image: string, text: string) => {
+      if (image === toolImages.rust && !text.includes('replace-with'))
+        return `${packageManagers.cargo.use(new URL(registry.cargo))}; ${text}`
+      if (image === toolImages.java && !text.includes('mirrorOf'))
+        return `${packageManagers.maven.use(new URL(registry.maven))}; ${text}`
+      return text
+    }
     const commandOf = ({ image, command: [shell = '', option = '', text = ''] }: ContainerSpec) => [
       ...[shell, option],
-      image === toolImages.rust && !text.includes('replace-with') ? `${ofCargo}; ${text}` : text,
+      withSettings(image, text),
     ]
     const runToEnd: AppHostOptions['engine']['runToEnd'] = (spec, ...rest) => {
       specs.push(spec)

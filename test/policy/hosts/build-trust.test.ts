@@ -1,5 +1,5 @@
 import test from 'ava'
-import { keyStoreOf, trustVariables } from '../../../policy/hosts/build-trust.ts'
+import { keyStoreOf, trustVariables, withoutProxy } from '../../../policy/hosts/build-trust.ts'
 
 const proxy = {
   http: 'http://proxy.test:3128',
@@ -30,4 +30,13 @@ test('a JVM gets no proxy that it cannot use, and no credentials', t => {
   t.regex(JAVA_TOOL_OPTIONS, /\|\*( |$)/)
   const overTls = 'https://proxy.test:3128'
   t.false('JAVA_TOOL_OPTIONS' in trustVariables('java', { http: overTls, https: overTls, none: null }, false))
+})
+
+test('a build reaches an address without its proxy, also by a JVM', t => {
+  t.deepEqual(withoutProxy({}, '10.1.0.1'), { NO_PROXY: '10.1.0.1', no_proxy: '10.1.0.1' })
+  const variables = withoutProxy(trustVariables('java', { ...proxy, none: 'corp.test' }, true), '10.1.0.1')
+  t.is(variables.NO_PROXY, 'corp.test,10.1.0.1')
+  t.true(variables.JAVA_TOOL_OPTIONS?.includes('|*.corp.test|10.1.0.1 -Daether'), variables.JAVA_TOOL_OPTIONS)
+  const withoutAny = trustVariables('java', null, true)
+  t.is(withoutProxy(withoutAny, '10.1.0.1').JAVA_TOOL_OPTIONS, withoutAny.JAVA_TOOL_OPTIONS)
 })

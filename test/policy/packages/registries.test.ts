@@ -1,13 +1,8 @@
 import test from 'ava'
 import { packageCacheFact } from '../../../policy/packages/cache-facts.ts'
 import { packageCacheMb } from '../../../policy/packages/cache-rules.ts'
-import {
-  namedRegistries,
-  packageManagers,
-  registryFileNames,
-  registryFor,
-  registryUrl,
-} from '../../../policy/packages/registries.ts'
+import { registryFileNames, registryFor } from '../../../policy/packages/project-files.ts'
+import { mayBeElsewhere, namedRegistries, packageManagers, registryUrl } from '../../../policy/packages/registries.ts'
 import { type Language, languages } from '../../../policy/runtimes.ts'
 
 const decided = (language: Language, files: Record<string, string | null>) =>
@@ -79,7 +74,7 @@ test('a project of Rust uses the cache unless it has settings of cargo', t => {
 })
 
 test('other languages download their packages themselves', t => {
-  const cached: readonly Language[] = ['javascript', 'typescript', 'python', 'go', 'rust']
+  const cached: readonly Language[] = ['javascript', 'typescript', 'python', 'go', 'rust', 'java']
   for (const language of languages.filter(one => !cached.includes(one))) {
     t.is(decided(language, {}), null)
     t.deepEqual(registryFileNames(language), [])
@@ -87,7 +82,7 @@ test('other languages download their packages themselves', t => {
 })
 
 test('an image with credentials, scopes or further indexes does without the cache', t => {
-  const { npm, pip, go, cargo } = packageManagers
+  const { npm, pip, go, cargo, maven } = packageManagers
   t.deepEqual(npm.registryIn('; "default" config\nregistry = "https://mirror.test/npm" ; overridden\n'), {
     url: 'https://mirror.test/npm/',
   })
@@ -115,15 +110,41 @@ test('an image with credentials, scopes or further indexes does without the cach
     url: 'https://mirror.test/index/',
   })
   t.true('because' in cargo.registryIn('error: no such command: `fetch`'))
+  const looked = (from: string) => `[DEBUG] Resolving artifact x:x:pom:1 from [${from}]\n`
+  const central = looked('central (https://mirror.test/maven, default, releases)')
+  t.deepEqual(maven.registryIn(central), { url: 'https://mirror.test/maven/' })
+  t.deepEqual(maven.registryIn(`${central}<settings><!-- <server>\n</server> --><servers/></settings>`), {
+    url: 'https://mirror.test/maven/',
+  })
+  t.deepEqual(maven.registryIn(looked('own (https://mirror.test/maven, default, releases+snapshots)')), {
+    url: 'https://mirror.test/maven/',
+  })
+  for (const from of [
+    'a (https://mirror.test/a, default, releases), central (https://mirror.test/b, default, releases)',
+    'central (https://mirror.test/a, default, releases, blocked)',
+    'central (https://user:secret@mirror.test/a, default, releases)',
+    'central (file:///maven, default, releases)',
+  ])
+    t.true('because' in maven.registryIn(looked(from)), from)
+  for (const tag of ['server', 'proxy'])
+    t.true('because' in maven.registryIn(`${central}<settings><${tag}>x</${tag}></settings>`), tag)
+  t.true('because' in maven.registryIn('sh: mvn: not found'))
+})
+
+test('what a registry does not have may be elsewhere for Maven, and where an operator has named another one', t => {
+  t.true(mayBeElsewhere('maven', false))
+  t.true(mayBeElsewhere('npm', true))
+  t.false(mayBeElsewhere('npm', false))
 })
 
 test('settings name an address alone, or off', t => {
-  t.deepEqual(namedRegistries({}), { npm: null, pip: null, go: null, cargo: null })
+  t.deepEqual(namedRegistries({}), { npm: null, pip: null, go: null, cargo: null, maven: null })
   t.deepEqual(namedRegistries({ PACKAGE_CACHE_NPM: 'off', PACKAGE_CACHE_PIP: 'http://10.0.0.1:8080/simple' }), {
     npm: 'off',
     pip: 'http://10.0.0.1:8080/simple/',
     go: null,
     cargo: null,
+    maven: null,
   })
   for (const text of [
     'x',

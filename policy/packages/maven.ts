@@ -1,0 +1,27 @@
+import { type Digest, digestOf } from './documents.ts'
+
+const part = '[\\w.+~-]+'
+const filePath = new RegExp(`^(?:${part}/)+(${part})/(${part})/(${part})$`)
+const metadataPath = new RegExp(`^(?:${part}/)+maven-metadata\\.xml$`)
+const beside = /\.(?:md5|sha1|sha256|sha512|asc)$/
+
+/**
+ * What a path of a repository of Maven stands for: an archive is a file of a release, which never changes, and a checksum the file with its
+ * SHA-1. Null for what no build requests.
+ */
+export function repositoryFile(path: string): 'archive' | 'checksum' | 'document' | null {
+  const of = path.replace(beside, '')
+  const [, artifact = '', version = '', name = ''] = filePath.exec(of) ?? []
+  const isOfVersion = name.startsWith(`${artifact}-`) && artifact !== ''
+  if (!isOfVersion) return metadataPath.test(of) ? 'document' : null
+  // A snapshot changes; what else lies next to an archive has no digest, or is one that Maven does not request by itself.
+  if (/SNAPSHOT$/i.test(version) || beside.test(of)) return 'document'
+  if (of === path) return 'archive'
+  return path.endsWith('.sha1') ? 'checksum' : 'document'
+}
+
+/** The digest in the file next to an archive, where Maven reads it: in the first line, before a name or after a sign of equality. */
+export function checksumIn(text: string): Digest | null {
+  const [line = ''] = text.slice(0, 1000).trimStart().split('\n')
+  return digestOf('sha1', /^(?:.*= )?([0-9a-f]{40})(?:\s|$)/i.exec(line)?.[1] ?? '')
+}
