@@ -1,5 +1,6 @@
 import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import * as deployments from '../db/deploys/deployments.ts'
+import { allEnded } from '../lib/async/all-ended.ts'
 import { ignoreError } from '../lib/async/ignore-error.ts'
 import { KiB } from '../lib/bytes.ts'
 import { commandImageSeconds } from '../policy/hosts/host-slots.ts'
@@ -15,8 +16,8 @@ import { exitOf, passGate, takenDown, type Unhealthy } from './releases/health-g
 import { releasePlacement } from './releases/placement-request.ts'
 import { releasePreparation } from './releases/preparation.ts'
 import type { Release, StartedContainer, StepOf, StoppedContainer } from './releases/release.ts'
-import { releaseStarts } from './releases/starting.ts'
-import { guardedSteps } from './steps/guarded-steps.ts'
+import { type ReadyStart, releaseStarts } from './releases/starting.ts'
+import { guardedSteps, type Step } from './steps/guarded-steps.ts'
 import { retriedRestore } from './steps/restored-files.ts'
 
 export type { Unhealthy } from './releases/health-gate.ts'
@@ -26,10 +27,10 @@ export type AppHostActivities = ReturnType<typeof appHostActivities>
 export function appHostActivities(host: AppHostOptions) {
   const { db, engine, volumes, placement } = host
   const { assertCurrent, begin, beginAfter, beginLate, turn, lateTurn } = guardedSteps(host)
-  const { ready, start } = releaseStarts(host, { turn, assertCurrent })
+  const { ready, createAhead, start } = releaseStarts(host, { turn, assertCurrent })
   const { placementOf } = releasePlacement(host)
   const attempts = releaseAttempts()
-  const preparation = releasePreparation(host, { begin, attempts, place })
+  const preparation = releasePreparation(host, { begin, attempts, place, create, startBrought })
 
   async function place(input: StepOf): Promise<void> {
     const { release, files } = await turn('placeFiles', input, async step => {
@@ -41,14 +42,45 @@ export function appHostActivities(host: AppHostOptions) {
     await recordDeployment(db, release, { state: 'commit', files })
   }
 
+  async function removeAll(appId: string): Promise<void> {
+    const containers: ListedContainer[] = await engine.list({ [labels.app]: appId })
+    await Promise.all(containers.map(container => engine.remove(container.name)))
+  }
+
+  const readyForDeploy = (step: Step, signal: AbortSignal, disk: { hasDisk?: true } = {}) =>
+    ready({ operationId: step.operationId, release: step.brought(), seconds: null, signal, ...disk })
+
+  async function create(step: Step, signal: AbortSignal): Promise<ReadyStart> {
+    return createAhead(step, await readyForDeploy(step, signal, { hasDisk: true }))
+  }
+
+  /** Starts the container of a release that is placed; when its program answers within `soonMs`, there is no gate to pass. */
+  async function startBrought(step: Step, signal: AbortSignal, coming?: ReadyStart): Promise<StartedContainer> {
+    const release = step.brought()
+    const startReady = async () => start('startRelease', coming ?? (await readyForDeploy(step, signal)))
+    const [started] = await allEnded([startReady(), recordDeployment(db, release, { state: 'restarting' })])
+    const target = targetOf(release, started)
+    if (!target) return started
+    const container = appContainerName(release)
+    const gate = { container, target, timeoutSeconds: soonMs / 1000, probeMs: soonMs / 2, signal }
+    if (await passGate(engine, gate)) return started
+    // Otherwise another container may have its port by now.
+    const now = await engine.inspect(container)
+    const isSame = now?.running && now.hostPort === target.port && (await host.boot.settle()) === started.bootId
+    return isSame ? { ...started, answered: true } : started
+  }
+
+  const readyForCommand = ({ operationId }: Step, release: Release) =>
+    ready({ operationId, release, seconds: commandImageSeconds, signal: cancellationSignal() })
+
   /** Stops the container of the serving release, and starts it. What the start needs is made ready meanwhile. */
   async function startAgain(input: StepOf): Promise<StoppedContainer> {
     const { ended, coming } = await turn('stopApp', input, async step => {
       const release = step.serving()
-      const coming = ready({ operationId: step.operationId, release }, commandImageSeconds)
+      const coming = readyForCommand(step, release)
       coming.catch(ignoreError('the start reports it; after a failed stop it is of no interest'))
       const name = appContainerName(release)
-      if ((await engine.inspect(name))?.running) await engine.stop(name, stopGraceSeconds)
+      await engine.stop(name, stopGraceSeconds)
       return { ended: await engine.inspect(name), coming }
     })
     const exit = exitOf(ended)
@@ -89,21 +121,9 @@ export function appHostActivities(host: AppHostOptions) {
       )
     },
 
-    /** Starts the container of a release; when its program answers within `soonMs`, there is no gate to pass. */
+    /** Starts the container of a release, for lanes whose preparation has not. */
     async startRelease(input: StepOf): Promise<StartedContainer> {
-      const step = await begin('startRelease', input)
-      const release = step.brought()
-      await recordDeployment(db, release, { state: 'restarting' })
-      const started = await start('startRelease', await ready({ operationId: step.operationId, release }, null))
-      const target = targetOf(release, started)
-      if (!target) return started
-      const container = appContainerName(release)
-      const gate = { container, target, timeoutSeconds: soonMs / 1000, probeMs: soonMs / 2 }
-      if (await passGate(engine, { ...gate, signal: cancellationSignal() })) return started
-      // Otherwise another container may have its port by now.
-      const now = await engine.inspect(container)
-      const isSame = now?.running && now.hostPort === target.port && (await host.boot.settle()) === started.bootId
-      return isSame ? { ...started, answered: true } : started
+      return startBrought(await begin('startRelease', input), cancellationSignal())
     },
 
     /** Null when the program answers or stays alive; else why it did not pass, with its last lines in the log. */
@@ -137,7 +157,7 @@ export function appHostActivities(host: AppHostOptions) {
       const state = await engine.inspect(appContainerName(release))
       if (mustStand && state?.running && firstAttempt())
         throw refusal('CONTAINER_ALREADY_STARTED', 'The application is already running.')
-      return start('startApp', await ready({ operationId: step.operationId, release }, commandImageSeconds))
+      return start('startApp', await readyForCommand(step, release))
     },
 
     /**
@@ -164,17 +184,18 @@ export function appHostActivities(host: AppHostOptions) {
 
     /** Removes every container of the application, whatever its release or role. */
     async removeContainers(input: StepOf): Promise<void> {
-      await turn('removeContainers', input, async ({ appId }) => {
-        const containers: ListedContainer[] = await engine.list({ [labels.app]: appId })
-        await Promise.all(containers.map(container => engine.remove(container.name)))
-      })
+      await turn('removeContainers', input, ({ appId }) => removeAll(appId))
     },
 
-    /** Removes the application's volume with everything in it, and its owner's network and share of the host when nothing else uses them. */
+    /**
+     * Removes the application's volume with everything in it and whatever uses it, and its owner's network and share of the host when
+     * nothing else uses them.
+     */
     async removeFiles(input: StepOf): Promise<void> {
       const { appId, ownerId, kind, gone, running } = await beginAfter('removeFiles', input)
       if (!gone && !(running && kind === 'create'))
         throw refusal('ACTION_FAILED', `The application ${appId} is not deleted yet.`)
+      await removeAll(appId)
       await volumes.remove(appId)
       const others = await engine.list({ [labels.host]: host.traits.id, [labels.owner]: ownerId })
       if (others.length === 0) await removeTenant(engine, ownerId, host.traits.id)

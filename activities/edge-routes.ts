@@ -40,8 +40,8 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
   /** Port 0 = nowhere: the lane may know this port from before its host restarted, and it may be another application's now. */
   async function placeOf(appId: string, app: AppFacts, started: Switched): Promise<Place> {
     const nowhere = { address: addressOf(app, started), port: 0 }
-    const version = routeVersion({ release: app.release, cacheVersion: await readCacheVersion(db, appId) })
-    const host = await findBootOfApp(db, appId)
+    const [cacheVersion, host] = await Promise.all([readCacheVersion(db, appId), findBootOfApp(db, appId)])
+    const version = routeVersion({ release: app.release, cacheVersion })
     if (host && isBootOutdated(host, machine)) return { ...nowhere, version }
     if (started.bootId === undefined) return servingPlace(appId, { ...nowhere, version })
     const isOfThisBoot = !host?.boot_id || host.boot_id === started.bootId

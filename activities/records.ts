@@ -43,19 +43,24 @@ export function recordActivities(options: RecordsOptions) {
     for (;;) {
       const operation = await claimNextOperationFor(db, { type: 'app', id: appId }, claim(), inProgress)
       if (!operation) return null
-      if (await endForLostHost(db, fence, operation)) continue
-      if (await endSuspended(db, plans, fence, operation)) continue
-      if (await endOutdatedRestart(db, fence, operation)) continue
-      const decided = await decide(db, options, operation.id)
-      if (decided) {
-        const [found, shown] = await Promise.all([readClaimFindings(db, operation.id), show(decided)])
-        return { ...decided, ...shown, found }
-      }
+      const [ended, decided, found] = await Promise.all([
+        endUnrunnable(operation),
+        decide(db, options, operation.id), // of a status that it does not show itself yet
+        readClaimFindings(db, operation.id),
+      ])
+      if (ended) continue
+      if (decided) return { ...decided, ...(await show(decided)), found }
       // The application was deleted while this waited. A second deletion has succeeded with it.
       const deleted = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
       const outcome = operation.kind === 'delete' ? ({ state: 'success' } as const) : deleted
       await fence(operation.id, trx => operations.finishOperation(trx, operation.id, outcome))
     }
+  }
+
+  /** Ends an operation that cannot run, with the reason. False = it may run. */
+  async function endUnrunnable(operation: operations.OperationRow): Promise<boolean> {
+    if (await endForLostHost(db, fence, operation)) return true
+    return (await endSuspended(db, plans, fence, operation)) || endOutdatedRestart(db, fence, operation)
   }
 
   /** A restart is shown from its claim on, so that its lane needs no step of its own for that. Its end reverts what is shown. */

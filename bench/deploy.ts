@@ -17,7 +17,8 @@ const usage = `npx tsx bench/deploy.ts [options]
   --rounds 15       of each row; two more warm up
   --rows a,b        only these: ${allRows}
   --files 50000     of the application of the row "many"
-  --together 50     applications that are changed at once`
+  --together 50     applications that are changed at once
+  --turns 2         how often they are changed in either order`
 
 const { values } = parseArgs({
   options: {
@@ -25,6 +26,7 @@ const { values } = parseArgs({
     rows: { type: 'string', default: allRows },
     files: { type: 'string', default: '50000' },
     together: { type: 'string', default: '50' },
+    turns: { type: 'string', default: '2' },
     help: { type: 'boolean', default: false },
   },
 })
@@ -52,7 +54,8 @@ async function bench(): Promise<void> {
     const apps = new BenchApps(platform)
     const rows = rowsOf(apps)
     for (const name of values.rows.split(',')) {
-      if (name === 'together') await together(platform, apps, { count: Number(values.together), network: network.name })
+      const many = { count: Number(values.together), turns: Number(values.turns), network: network.name }
+      if (name === 'together') await together(platform, apps, many)
       else await beside(rows[name as keyof typeof rows], apps, network.name)
     }
   } finally {

@@ -22,8 +22,8 @@ export async function create(operation: LaneOperation, host: Host): Promise<void
       }
       if (!prepared.placed) await build.placeFiles(release)
       undo(null, () => command.removeContainers(release))
-      if (patched('shown-while-starting')) await showStarting(operation)
-      const { started, unhealthy } = await startHealthy(host, release)
+      if (!prepared.started && patched('shown-while-starting')) await showStarting(operation)
+      const { started, unhealthy } = await startHealthy(host, release, prepared.started)
       if (unhealthy) return keepStopped(operation, patched('stopped-in-time') ? patient : command, unhealthy)
       undo(null, () => removeRoute(release))
       await switchRoute(release, started).catch(leftToKeeper)

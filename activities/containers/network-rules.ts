@@ -1,7 +1,10 @@
+import type { Socket } from 'node:net'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KiB } from '../../lib/bytes.ts'
 import { outcomeOf, startProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { type ConnectionShares, connectionShares } from '../../policy/databases/engines.ts'
 import { namePacketsFor, networkLimits } from '../../policy/hosts/network-limits.ts'
+import { Spare, spareAfterMs } from '../child-process/spare.ts'
 import { labels, type StartedContainer } from './port.ts'
 
 export interface NetworkRulesOptions {
@@ -11,25 +14,36 @@ export interface NetworkRulesOptions {
   report(failure: { container: string; error: string }, words: string): void
 }
 
-/** What bounds the network of each started container (`DockerHostOptions.started`). Never rejects: what cannot be bounded is reported. */
+/**
+ * What bounds the network of each started container (`DockerHostOptions.started`). Never rejects: what cannot be bounded is reported. A
+ * process waits for the next container: to start one takes longer than to set rules.
+ */
 export function networkRules({ runs, report }: NetworkRulesOptions) {
   const reported = new Set<string>()
+  const spare = new Spare(() => new WaitingRules())
   const orReport = (container: string, words: string) => async (error: unknown) => {
     // There is no network of one that has ended, which says nothing of the others.
     if (reported.has(words) || !(await runs(container).catch(() => false))) return
     reported.add(words)
     report({ container, error: String(error) }, words)
   }
-  return async (container: StartedContainer) => {
-    await limitConnections(container).catch(
-      orReport(container.name, 'connections to databases are not limited: see docs/decisions/databases.md'),
-    )
-    await limitNameServer(container).catch(
-      orReport(
-        container.name,
-        'queries of containers to the name server are not limited: see docs/decisions/containers.md',
-      ),
-    )
+  return {
+    async limit(container: StartedContainer): Promise<void> {
+      await limitConnections(container).catch(
+        orReport(container.name, 'connections to databases are not limited: see docs/decisions/databases.md'),
+      )
+      const waiting = spare.take()
+      // One that waited may have been ended by somebody else.
+      const limited = waiting && limitNameServer(container, waiting).catch(() => limitNameServer(container))
+      await (limited ?? limitNameServer(container)).catch(
+        orReport(
+          container.name,
+          'queries of containers to the name server are not limited: see docs/decisions/containers.md',
+        ),
+      )
+      spare.prepare(spareAfterMs)
+    },
+    close: () => spare.close(),
   }
 }
 
@@ -40,30 +54,28 @@ const nameServer = '127.0.0.11'
  * Bounds what a container sends to the engine's name server, by rules in the container's own network, which its program has no
  * capability to remove. Rejects when the rules cannot be set, also because the container has already ended.
  */
-export async function limitNameServer({
-  network,
-  memoryMb,
-}: Pick<StartedContainer, 'network' | 'memoryMb'>): Promise<void> {
+export async function limitNameServer(
+  { network, memoryMb }: Pick<StartedContainer, 'network' | 'memoryMb'>,
+  waiting?: WaitingRules,
+): Promise<void> {
   const { nameStreamBytesPerSecond: perSecond, nameStreamBytesAtOnce: atOnce } = networkLimits
   const packets = namePacketsFor(memoryMb)
   const stream = above('names-stream', `${perSecond / KiB}kb/s`, `${atOnce / KiB}kb`)
-  await setRules(network, [
+  const rules = [
     // Every port: the engine's own rules have already replaced 53 with the one that it listens on.
     `-m hashlimit ${above('names', `${packets.perSecond}/sec`, packets.atOnce)}`,
     `-p tcp -m hashlimit ${stream}`,
-  ])
+  ]
+  // Replaced in one commit, as they are all ours: after a lost answer a container that already runs is started again.
+  await commit(network, ['-F OUTPUT', ...rules.map(match => `-A OUTPUT -d ${nameServer} ${match} -j REJECT`)], waiting)
 }
 
 const above = (table: string, rate: string, burst: number | string): string =>
   `--hashlimit-above ${rate} --hashlimit-burst ${burst} --hashlimit-name ${table}`
 
-/** Replaces the rules of the chain, which are all ours, in one commit: after a lost answer a container that already runs is started again. */
-const setRules = (network: string, matches: readonly string[]): Promise<void> =>
-  commit(network, ['-F OUTPUT', ...matches.map(match => `-A OUTPUT -d ${nameServer} ${match} -j REJECT`)])
-
-async function commit(network: string, lines: readonly string[]): Promise<void> {
+async function commit(network: string, lines: readonly string[], waiting = new WaitingRules()): Promise<void> {
   const text = ['*filter', ...lines, 'COMMIT', ''].join('\n')
-  const { code, error } = await within(network, ['iptables-restore', '-w', '--noflush'], text)
+  const { code, error } = await waiting.commit(network, text)
   if (code !== 0) throw new Error(`The rules of ${network} were not set: ${error.trim()}`)
 }
 
@@ -111,13 +123,52 @@ function clientRules(
 }
 
 /** Runs a program in the network of a container. */
-function within(network: string, command: readonly string[], input = ''): ReturnType<typeof outcomeOf> {
-  const child = startProcess('nsenter', [`--net=${network}`, ...command], {
-    env: systemEnvironment,
-    stdio: ['pipe', 'ignore', 'pipe'],
-  })
-  const outcome = outcomeOf(child) // first: a program that cannot be started has no input, and reports that later
-  // A program that has ended does not read; its exit code decides.
-  child.stdin?.on('error', () => {}).end(input)
-  return outcome
+function within(network: string, command: readonly string[]): ReturnType<typeof outcomeOf> {
+  return outcomeOf(
+    startProcess('nsenter', [`--net=${network}`, ...command], {
+      env: systemEnvironment,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    }),
+  )
+}
+
+/** A process that waits for the path of the network in which it is to set rules. */
+class WaitingRules {
+  readonly #child = startProcess(
+    'sh',
+    ['-c', 'read -r net && exec nsenter --net="$net" iptables-restore -w --noflush'],
+    {
+      env: systemEnvironment,
+      stdio: ['pipe', 'ignore', 'pipe'],
+    },
+  )
+  /** Awaited from the start: a program that cannot be started has no input, and reports that later. */
+  readonly #outcome = outcomeOf(this.#child)
+
+  constructor() {
+    this.#outcome.catch(ignoreError('reported to the caller that awaits it'))
+  }
+
+  commit(network: string, text: string): ReturnType<typeof outcomeOf> {
+    // A program that has ended does not read; its exit code decides.
+    this.#child.stdin?.on('error', () => {}).end(`${network}\n${text}`)
+    return this.#outcome
+  }
+
+  hold(isWorking: boolean): this {
+    const { stdin, stderr } = this.#child
+    for (const handle of [this.#child, stdin as Socket | null, stderr as Socket | null]) {
+      if (isWorking) handle?.ref()
+      else handle?.unref()
+    }
+    return this
+  }
+
+  get isAlive(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null
+  }
+
+  end(): void {
+    this.#child.kill('SIGKILL')
+  }
 }

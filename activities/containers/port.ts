@@ -196,8 +196,8 @@ export interface ContainerHost {
   dataFolder(): Promise<string | null>
   /** Creates, or adopts the container of this name; resolves to its id. */
   create(spec: ContainerSpec): Promise<string>
-  /** Running already is success; a paused one is unpaused. Like every call that writes to the host's disk, rejects with `NoSpaceLeft` when it is full. `PortTaken`: it does not run. */
-  start(name: string): Promise<void>
+  /** Running already is success; a paused one is unpaused. Like every call that writes to the host's disk, rejects with `NoSpaceLeft` when it is full. `PortTaken`: it does not run. Resolves to its state then, null when it was removed meanwhile. */
+  start(name: string): Promise<ContainerState | null>
   /** By its name or its id: its stop signal, then KILL after the grace, also for a paused one; stopped already or missing is success. */
   stop(name: string, graceSeconds: number): Promise<void>
   /** Freezes every process of the container; paused already, stopped or missing is success. */

@@ -1,5 +1,6 @@
 import * as apps from '../../db/apps/apps.ts'
 import { isCleanInstall, recordDependencies } from '../../db/deploys/deployments.ts'
+import { allEnded } from '../../lib/async/all-ended.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { digestAhead, mayKeepInstalled, type ReuseTerms, reuseInstall } from '../installs/reuse.ts'
@@ -19,9 +20,12 @@ export async function bringRelease(
   owner: Owner | null,
   signal: AbortSignal,
 ): Promise<Prepared> {
-  await emptySource(folders, owner)
-  const serving = (await apps.loadApp(host.db, release.appId))?.release ?? 0
-  const isClean = await isCleanInstall(host.db, release.deploymentId)
+  const [app, isClean] = await allEnded([
+    apps.loadApp(host.db, release.appId),
+    isCleanInstall(host.db, release.deploymentId),
+    emptySource(folders, owner),
+  ])
+  const serving = app?.release ?? 0
   const ahead =
     !isClean && mayBringAll.has(release.source?.kind)
       ? await digestAhead(host, release, folders.volume, serving, signal)

@@ -30,9 +30,11 @@ export interface GateOptions {
   signal: AbortSignal
 }
 
-/** Most programs answer within a second of their start, so they are asked more often then. */
-const pollMs = (waitedSeconds: number): number => (waitedSeconds < 1 ? 10 : 50)
+/** Most programs answer within a second of their start, small ones much sooner: they are asked more often then. */
+const pollMs = (waitedSeconds: number): number => (waitedSeconds < 0.25 ? 5 : waitedSeconds < 1 ? 10 : 50)
 const inspectMs = 500
+/** A program that ends at once is noticed after this; one that answers at once is not inspected. */
+const firstInspectMs = 100
 /** A program without a port has to stay up this long. */
 const aliveSeconds = 3
 
@@ -44,7 +46,7 @@ export async function passGate(engine: ContainerHost, gate: GateOptions): Promis
   const { probeMs = gateProbeMs } = gate
   const startedAt = Date.now()
   const waitedSeconds = () => (Date.now() - startedAt) / 1000
-  let inspectedAt = 0
+  let inspectedAt = startedAt - inspectMs + firstInspectMs
   let aliveSince = startedAt
   const alive = () => (Date.now() - aliveSince) / 1000 >= aliveSeconds
   for (;;) {

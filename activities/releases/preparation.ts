@@ -1,9 +1,11 @@
 import { cancellationSignal } from '@temporalio/activity'
+import * as apps from '../../db/apps/apps.ts'
 import { takeBuildSlot } from '../../db/operations/build-slots.ts'
 import { recordStep } from '../../db/operations/operations.ts'
+import { allEnded } from '../../lib/async/all-ended.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
-import { appContainerName, buildContainerName } from '../containers/spec.ts'
+import { appContainerName, buildContainerName, tenantNetwork } from '../containers/spec.ts'
 import { installPrepared } from '../installs/isolated.ts'
 import { fenced } from '../steps/claims.ts'
 import type { guardedSteps, Step } from '../steps/guarded-steps.ts'
@@ -14,16 +16,22 @@ import { ensureDiskFor, withinDisk } from './disk.ts'
 import { isPreparedFor, lendDependencies, readPrepared, releaseFolders } from './files.ts'
 import { imageOfStep } from './image-step.ts'
 import { releasePlacement } from './placement-request.ts'
-import type { Preparation, Release, StepOf } from './release.ts'
+import type { Preparation, Release, StartedContainer, StepOf } from './release.ts'
+import type { ReadyStart } from './starting.ts'
 
 export interface PreparationOptions extends Pick<ReturnType<typeof guardedSteps>, 'begin'> {
   attempts: ReleaseAttempts
   /** Puts the files of a release where the application finds them. */
   place(input: StepOf): Promise<void>
+  /** Makes ready what starts the container of a release, and creates it. */
+  create(step: Step, signal: AbortSignal): Promise<ReadyStart>
+  /** Starts the container of a release that is placed. */
+  startBrought(step: Step, signal: AbortSignal, ready: ReadyStart): Promise<StartedContainer>
 }
 
 /** The steps of a host that bring a release and install its dependencies, alongside the serving version. */
-export function releasePreparation(host: AppHostOptions, { begin, attempts, place }: PreparationOptions) {
+export function releasePreparation(host: AppHostOptions, options: PreparationOptions) {
+  const { begin, attempts, place, create, startBrought } = options
   const { db, engine, volumes } = host
   const { ownerUid, ownerOf } = releasePlacement(host)
   const fence = fenced(db)
@@ -36,34 +44,50 @@ export function releasePreparation(host: AppHostOptions, { begin, attempts, plac
 
   async function prepare(input: StepOf, signal: AbortSignal): Promise<Preparation> {
     const step = await begin('prepareRelease', input)
-    const needsInstall = await bring(step, signal)
+    const network = tenantNetwork(step.ownerId, host.traits.id)
+    // The first application of an account has to wait for one.
+    const [needsInstall] = await allEnded([
+      bring(step, signal),
+      step.kind === 'create' ? engine.ensureNetwork(network) : null,
+    ])
     // What replaces a serving release is placed when its turn comes.
     if (needsInstall || step.kind !== 'create') return { needsInstall }
     signal.throwIfAborted()
-    await place(input)
-    return { needsInstall, placed: true }
+    const [ready] = await allEnded([create(step, signal), place(input)])
+    signal.throwIfAborted()
+    const [started] = await allEnded([startBrought(step, signal, ready), showStarting(step)])
+    return { needsInstall, placed: true, started }
+  }
+
+  /** The outcome of the operation replaces what is shown. */
+  async function showStarting({ operationId, appId }: Step): Promise<void> {
+    await fence(operationId, async trx => {
+      await apps.recordStatus(trx, appId, 'starting')
+      await recordStep(trx, operationId, 'starting the container')
+    })
   }
 
   /** Resolves to whether something must be installed. */
   async function bring(step: Step, signal: AbortSignal): Promise<boolean> {
     const release = step.brought()
     const folders = foldersOf(release)
-    if (release.source?.kind === 'git') await takeSlotFor(release)
-    else await fence(step.operationId, trx => recordStep(trx, step.operationId, 'unpacking'))
-    await recordDeployment(db, release, {
-      state: 'clone',
-      ...(release.source?.kind === 'git' && { branch: release.source.branch }),
-    })
-    await ensureDiskFor(host, step.kind, release, ownerUid(release))
+    await allEnded([showBringing(step, release), ensureDiskFor(host, step.kind, release, ownerUid(release))])
     const present = await readPrepared(folders)
     if (present && (await isPreparedFor(folders, present, release.deploymentId))) {
       await recordWords(host, release, present)
       return present.install !== null
     }
     // Containers of this name without a matching preparation date from before an older state of the database was restored.
-    for (const name of [appContainerName, buildContainerName]) await engine.remove(name(release))
+    await Promise.all([appContainerName, buildContainerName].map(name => engine.remove(name(release))))
     const prepared = await withinDisk(() => bringRelease(host, release, folders, ownerOf(release), signal), folders)
     return prepared.install !== null
+  }
+
+  async function showBringing({ operationId }: Step, release: Release): Promise<void> {
+    const branch = release.source?.kind === 'git' && { branch: release.source.branch }
+    if (branch) await takeSlotFor(release)
+    else await fence(operationId, trx => recordStep(trx, operationId, 'unpacking'))
+    await recordDeployment(db, release, { state: 'clone', ...branch })
   }
 
   async function install(input: StepOf, signal: AbortSignal): Promise<void> {
@@ -81,7 +105,7 @@ export function releasePreparation(host: AppHostOptions, { begin, attempts, plac
   }
 
   return {
-    /** Brings the files of a release alongside the serving ones. Those of a new application that installs nothing are placed too. */
+    /** Brings the files of a release alongside the serving ones. A new application that installs nothing is placed and started too. */
     async prepareRelease(input: StepOf): Promise<Preparation> {
       await begin('prepareRelease', input) // before it aborts another attempt, and again when it runs
       return attempts(input, cancellationSignal(), signal => prepare(input, signal))

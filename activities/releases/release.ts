@@ -91,6 +91,8 @@ export interface Preparation {
   needsInstall: boolean
   /** Its files are where the application finds them: nothing has to be installed, and nothing served before. */
   placed?: true
+  /** Its container, started in the same step; hosts of an older version only place. */
+  started?: StartedContainer
 }
 
 /** How a container ended. `at` is ISO 8601. */

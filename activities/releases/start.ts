@@ -9,25 +9,38 @@ export interface StartTerms {
   assertCurrent(): Promise<void>
   /** The container of this name, as it has just ended; omitted = it is looked for. */
   ended?: ContainerState | null
+  /** The id of the container, which was created for this spec a moment ago. */
+  created?: string | undefined
 }
 
 /** Creates or adopts a container and starts it. Running already is success. The caller has just checked that the start is wanted. */
 export async function startContainer(
   engine: ContainerHost,
   spec: ContainerSpec,
-  { alone, assertCurrent, ended }: StartTerms,
+  { alone, assertCurrent, ended, created }: StartTerms,
 ): Promise<Pick<StartedContainer, 'containerId' | 'hostPort' | 'hostAddress' | 'startedAt'>> {
-  const isReady = ended && isUpToDate(ended, spec) && !alone
-  const present = isReady ? ended.id : await presentContainer(engine, spec)
+  const known = created ?? (ended && isUpToDate(ended, spec) ? ended.id : null)
+  const isReady = known !== null && !alone
+  const present = isReady ? known : await presentContainer(engine, spec)
   if (alone) await stopOthers(engine, spec)
   if (!isReady) await assertCurrent()
   const containerId = present ?? (await engine.create(spec))
   if (!present) await assertCurrent()
-  await engine.start(spec.name)
-  const state = await engine.inspect(spec.name)
+  const state = await engine.start(spec.name)
   const startedAt = state?.startedAt ?? new Date()
   const { hostPort = null, hostAddress = null } = state ?? {}
   return { containerId, hostPort, hostAddress, startedAt: startedAt.toISOString() }
+}
+
+/** Creates or adopts a container, not to be started yet; resolves to its id. */
+export async function createContainer(
+  engine: ContainerHost,
+  spec: ContainerSpec,
+  { assertCurrent }: Pick<StartTerms, 'assertCurrent'>,
+): Promise<string> {
+  const present = await presentContainer(engine, spec)
+  await assertCurrent()
+  return present ?? engine.create(spec)
 }
 
 /** The id of the container, null without one. Removes one that was created from other settings than its application has now. */

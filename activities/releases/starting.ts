@@ -1,21 +1,34 @@
-import { cancellationSignal } from '@temporalio/activity'
 import * as apps from '../../db/apps/apps.ts'
+import { allEnded } from '../../lib/async/all-ended.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import type { ContainerSpec, ContainerState } from '../containers/port.ts'
 import { appContainer, fingerprinted, tenantNetwork } from '../containers/spec.ts'
-import type { guardedSteps } from '../steps/guarded-steps.ts'
+import type { guardedSteps, Step } from '../steps/guarded-steps.ts'
 import { dependenciesOf, releaseFolders } from './files.ts'
 import { imageOfStep } from './image-step.ts'
 import { releasePlacement } from './placement-request.ts'
 import type { Release, StartedContainer } from './release.ts'
-import { startContainer } from './start.ts'
+import { createContainer, startContainer } from './start.ts'
+
+/** What a start is for. */
+interface StartRequest {
+  operationId: string
+  release: Release
+  /** Its disk was provided a moment ago. */
+  hasDisk?: true
+  /** Max seconds to wait for its image; null: as long as it takes. */
+  seconds: number | null
+  signal: AbortSignal
+}
 
 /** A start that lacks nothing but its turn. */
-interface ReadyStart {
+export interface ReadyStart {
   release: Release
   spec: ContainerSpec
   bootId: string
   variablesVersion: number
+  /** The id of its container, when that was created ahead. */
+  created?: string
 }
 
 /** Starts of releases at their host, in two parts: the first one may be done while another container still runs, or ends. */
@@ -26,36 +39,47 @@ export function releaseStarts(
   const { db, engine, volumes } = host
   const { ownerUid } = releasePlacement(host)
 
+  async function described({ release, hasDisk }: StartRequest): Promise<Pick<ReadyStart, 'spec' | 'variablesVersion'>> {
+    const folder = volumes.path(release.appId)
+    const uid = ownerUid(release)
+    const { version, values } = await host.variables(release)
+    if (!hasDisk) await volumes.ensure(release.appId, release.diskMb, uid, 'before')
+    const dependencies = await dependenciesOf(folder, release.number)
+    const disk = await host.disk?.(release.appId)
+    const places = { files: releaseFolders(folder, release.number).files, dependencies }
+    const spec = fingerprinted({ ...appContainer({ ...release, uid }, places, values, host.traits), disk })
+    return { spec, variablesVersion: version }
+  }
+
   return {
-    /** Provides everything that the container of a release needs. A command waits at most `seconds` for its image. */
-    async ready(
-      { operationId, release }: { operationId: string; release: Release },
-      seconds: number | null,
-    ): Promise<ReadyStart> {
-      const folder = volumes.path(release.appId)
-      const uid = ownerUid(release)
-      const { version, values } = await host.variables(release)
-      await volumes.ensure(release.appId, release.diskMb, uid, 'before')
-      const dependencies = await dependenciesOf(folder, release.number)
-      const disk = await host.disk?.(release.appId)
-      const places = { files: releaseFolders(folder, release.number).files, dependencies }
-      const spec = fingerprinted({ ...appContainer({ ...release, uid }, places, values, host.traits), disk })
-      await engine.ensureNetwork(tenantNetwork(release.ownerId, host.traits.id))
-      await imageOfStep(host, { operationId, release, image: spec.image, seconds, signal: cancellationSignal() })
+    /** Provides everything that the container of a release needs. */
+    async ready(request: StartRequest): Promise<ReadyStart> {
+      const { operationId, release, seconds, signal } = request
+      const [{ spec, variablesVersion }] = await allEnded([
+        described(request),
+        engine.ensureNetwork(tenantNetwork(release.ownerId, host.traits.id)),
+      ])
+      await imageOfStep(host, { operationId, release, image: spec.image, seconds, signal })
       const bootId = await host.boot.settle()
-      if (spec.publish) await host.routed?.(cancellationSignal())
-      return { release, spec, bootId, variablesVersion: version }
+      if (spec.publish) await host.routed?.(signal)
+      return { release, spec, bootId, variablesVersion }
+    },
+
+    /** Creates its container ahead of the start. */
+    async createAhead(step: Pick<Step, 'operationId'>, coming: ReadyStart): Promise<ReadyStart> {
+      const created = await createContainer(engine, coming.spec, { assertCurrent: () => assertCurrent(step) })
+      return { ...coming, created }
     },
 
     /** `ended` is the state of its container, for a caller that has just stopped it. */
     async start(
       name: 'startRelease' | 'startApp',
-      { release, spec, ...facts }: ReadyStart,
+      { release, spec, created, ...facts }: ReadyStart,
       ended?: ContainerState | null,
     ): Promise<StartedContainer> {
       const alone = release.hostname === null
       const started = await turn(name, release, step =>
-        startContainer(engine, spec, { alone, ended, assertCurrent: () => assertCurrent(step) }),
+        startContainer(engine, spec, { alone, ended, created, assertCurrent: () => assertCurrent(step) }),
       )
       const { hostPort, hostAddress } = started
       if (hostPort !== null) await apps.clearPortOfOthers(db, release.appId, hostPort, hostAddress)

@@ -10,6 +10,8 @@ import { scriptedManifest } from './manifests.ts'
 export interface TogetherOptions {
   /** Applications that are changed at once. */
   count: number
+  /** How often they are changed in pairs, and at once. */
+  turns: number
   /** Of the bare containers. */
   network: string
 }
@@ -30,7 +32,7 @@ const quietMs = 15_000
 export async function together(
   platform: BenchPlatform,
   apps: BenchApps,
-  { count, network }: TogetherOptions,
+  { count, turns, network }: TogetherOptions,
 ): Promise<void> {
   const keys = await inOrder(Math.ceil(count / perAccount), () => platform.account(plan))
   // Neighbours in the list are of different accounts, each of which has its share of the slots.
@@ -59,7 +61,7 @@ export async function together(
     await besideRestarts(quiet, () => sleep(quietMs))
     memory.start()
     const figures = await inTurn<'pairs' | 'together', number>(
-      2,
+      turns,
       {
         pairs: () =>
           besideRestarts(inPairs, async () => {

@@ -73,6 +73,17 @@ const renew = statement(
     where host_id = $1 and token = $2 returning 1`,
 )
 
+/** Seconds that a lease still lasts, negative once it has run out; undefined when another process has taken it. Only reads. */
+export async function leaseSecondsLeft(db: Db, { hostId, token }: HostLeaseToken): Promise<number | undefined> {
+  return (await left(db, [hostId, token]))[0]?.seconds
+}
+
+const left = statement<{ seconds: number }>(
+  'host-leases.left',
+  `select extract(epoch from held_until - clock_timestamp())::float8 as seconds
+     from host_leases where host_id = $1 and token = $2`,
+)
+
 export async function findHostLease(db: Db, hostId: string): Promise<HostLeaseRow | undefined> {
   return (await find(db, [hostId]))[0]
 }

@@ -171,8 +171,9 @@ test.serial('an answer counts for a start only when its engine is still in the b
   const { step, release, engine } = await scene('deploy', 'h1', { boot })
   const start = engine.start.bind(engine)
   engine.start = async name => {
-    await start(name)
+    const state = await start(name)
     boot.settle = async () => 'boot/2'
+    return state
   }
   const started = await step(({ startRelease }) => startRelease(release))
   t.like(started, { bootId: 'boot', answered: undefined })

@@ -12,24 +12,40 @@ import type { MakeScene } from './host-scene.ts'
 /** The part of the contract about files. */
 export function hostFilesContract(test: SerialFn, name: string, scene: MakeScene): void {
   test(`${name}: a creation brings files and container, and undoes all of it`, async t => {
-    const { ask, standing, release, db, operationId } = await scene('create')
+    const { ask, standing, release, db, app, operationId } = await scene('create')
     const state = async () => (await findDeploymentByOperation(db, operationId))?.state
     t.deepEqual(await standing(), { containers: {}, files: null, disk: false, busy: 0 })
-    const prepared = { needsInstall: false, placed: true }
-    for (const attempt of [1, 2])
-      t.deepEqual(await ask(({ prepareRelease }) => prepareRelease(release), { attempt }), prepared)
-    t.is(await state(), 'commit')
-    t.deepEqual(await standing(), { containers: {}, files: 1, disk: true, busy: 0 })
-    await ask(({ installDependencies }) => installDependencies(release), {})
-    // For lanes of an older version.
-    for (const attempt of [1, 2]) await ask(({ placeFiles }) => placeFiles(release), { attempt })
-    t.is(await state(), 'commit')
-    const started = await ask(({ startRelease }) => startRelease(release))
+    const prepare = (attempt = 1) => ask(({ prepareRelease }) => prepareRelease(release), { attempt })
+    const { started, ...prepared } = await prepare()
+    t.deepEqual(prepared, { needsInstall: false, placed: true })
     t.is(await state(), 'restarting')
-    t.is(await ask(({ passHealthGate }) => passHealthGate(release, started)), null)
-    t.deepEqual(await standing(), { containers: { 1: true }, files: 1, disk: true, busy: 0 })
+    t.is((await loadApp(db, app.id))?.status, 'starting')
+    t.like((await prepare(2)).started, { containerId: started!.containerId, hostPort: started!.hostPort })
+    t.is(await ask(({ passHealthGate }) => passHealthGate(release, started!)), null)
+    const serving = { containers: { 1: true }, files: 1, disk: true, busy: 0 }
+    t.deepEqual(await standing(), serving)
+    await ask(({ installDependencies }) => installDependencies(release), {})
+    // For lanes of an older version, and for one whose container was removed.
+    for (const attempt of [1, 2]) await ask(({ placeFiles }) => placeFiles(release), { attempt })
     for (const attempt of [1, 2]) await ask(({ removeContainers }) => removeContainers(release), { attempt })
+    t.deepEqual(await standing(), { ...serving, containers: {} })
+    const again = await ask(({ startRelease }) => startRelease(release))
+    t.is(await ask(({ passHealthGate }) => passHealthGate(release, again)), null)
+    t.deepEqual(await standing(), serving)
     for (const attempt of [1, 2]) await ask(({ removeFiles }) => removeFiles(release), { attempt })
+    t.deepEqual(await standing(), { containers: {}, files: null, disk: false, busy: 0 })
+  })
+
+  test(`${name}: a creation whose container cannot be started leaves what its undo removes`, async t => {
+    const { ask, failure, standing, suffer, release } = await scene('create')
+    await suffer('no image')
+    const prepare = ({ prepareRelease }: Parameters<Parameters<typeof ask>[0]>[0]) => prepareRelease(release)
+    t.like(await failure(prepare), { type: 'DEPLOY_FAILED', final: true })
+    t.deepEqual(await standing(), { containers: {}, files: 1, disk: true, busy: 0 })
+    await suffer(null)
+    t.truthy((await ask(prepare, { attempt: 2 })).started)
+    t.deepEqual(await standing(), { containers: { 1: true }, files: 1, disk: true, busy: 0 })
+    await ask(({ removeFiles }) => removeFiles(release))
     t.deepEqual(await standing(), { containers: {}, files: null, disk: false, busy: 0 })
   })
 

@@ -72,6 +72,7 @@ const kit = laneKit({
   },
   installs: release => does(release, 'needs install'),
   onlyStops: release => does(release, 'only stops'),
+  onlyPlaces: release => does(release, 'only places'),
 })
 
 /** An application that was created and runs. */
@@ -90,8 +91,8 @@ test('an uploaded application runs, has its address, and its deployment succeede
   const { app, operationId } = await make.app(user.id)
   await lanes.wake(app.id, user.id)
   t.is((await run.ended(operationId)).state, 'success')
-  // Files that need no install step are placed by the step that brings them.
-  t.deepEqual(steps(app.id), ['prepareRelease 1', 'startRelease 1', 'passHealthGate 1'])
+  // Where nothing has to be installed, the step that brings the files places and starts them.
+  t.deepEqual(steps(app.id), ['prepareRelease 1', 'passHealthGate 1'])
   const row = await loadApp(db, app.id)
   t.is(row?.status, 'running')
   t.is(row?.host_port, portOf(app.id, 1))
@@ -161,8 +162,32 @@ test('a creation whose container is removed during its gate creates it again', a
   t.is((await run.ended(operationId)).state, 'success')
   t.like(await loadApp(db, app.id), { status: 'running', host_port: portOf(app.id, 1, 1) })
   const tried = steps(app.id).filter(step => /startRelease|passHealthGate/.test(step))
-  t.deepEqual(tried, ['startRelease 1', 'passHealthGate 1', 'startRelease 1', 'passHealthGate 1'])
+  t.deepEqual(tried, ['passHealthGate 1', 'startRelease 1', 'passHealthGate 1'])
   await keepHistory(client, 'create-removed', app.id)
+})
+
+test('a creation on a host of an older version has a step for the start', async t => {
+  const { make, run, lanes, steps, client } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  behaviour.set(app.id, 'only places')
+  await lanes.wake(app.id, user.id)
+  t.is((await run.ended(operationId)).state, 'success')
+  t.deepEqual(steps(app.id), ['prepareRelease 1', 'startRelease 1', 'passHealthGate 1'])
+  t.deepEqual(shown.get(app.id), ['gate: starting, running'])
+  await keepHistory(client, 'create-older-host', app.id)
+})
+
+test('a creation whose container cannot be started leaves nothing at its host', async t => {
+  const { db, make, run, lanes, hostHas, client } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  behaviour.set(app.id, 'cannot be started')
+  await lanes.wake(app.id, user.id)
+  t.is((await run.ended(operationId)).code, 'DEPLOY_FAILED')
+  t.is(await loadApp(db, app.id), undefined)
+  t.deepEqual(hostHas(app.id).standing(), { containers: {}, files: null, disk: false, busy: 0 })
+  await keepHistory(client, 'create-not-started', app.id)
 })
 
 test('a deletion cancels the creation in progress and succeeds', async t => {

@@ -100,6 +100,13 @@ const restartPaths = ['commands', 'restart-failed', 'restart-nothing-stopped', '
 /** Paths of operations of databases that another run of the lane takes over when it is too late, which are recorded since the seventh generation. */
 const takenOverPaths = ['database-resize-taken-over', 'database-rotate-taken-over']
 
+/** Paths of creations, whose step that brings the files starts them too since the eighth generation. */
+const creationPaths = [
+  ...[...paths, ...laterPaths].filter(path => path.startsWith('create')),
+  'create-not-started',
+  'create-older-host',
+]
+
 /** Generations of the workflows whose runs may still be in progress, with their paths; the first has no number. */
 const generations: Record<string, string[]> = {
   '': paths,
@@ -109,6 +116,7 @@ const generations: Record<string, string[]> = {
   '.5': appPaths,
   '.6': databasePaths,
   '.7': [...restartPaths, 'domain', ...takenOverPaths],
+  '.8': creationPaths,
 }
 
 interface Marker {
@@ -135,7 +143,7 @@ test('recorded runs replay with the current code', async t => {
   t.timeout(120_000)
   t.deepEqual(
     Object.values(generations).map(({ length }) => length),
-    [39, 39, 48, 27, 38, 27, 7],
+    [39, 39, 48, 27, 38, 27, 7, 9],
   )
   const histories = await readHistories()
   t.deepEqual(

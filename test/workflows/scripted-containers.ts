@@ -12,10 +12,8 @@ type Steps = Pick<
   'startRelease' | 'passHealthGate' | 'startApp' | 'stopApp' | 'removeContainer' | 'removeContainers'
 >
 
-/** The container steps of a scripted host. */
-export function containerSteps(parts: ScriptedParts): Steps {
-  const { db, at, meet, reached, answersAtOnce, stopped, begin, turn, lateTurn } = parts
-
+/** Starts of containers at a scripted host. */
+export function containerStarts({ db, at, meet, reached, answersAtOnce, turn }: ScriptedParts) {
   async function run(name: 'startRelease' | 'startApp', release: Release): Promise<StartedContainer> {
     const variablesVersion = (await loadApp(db, release.appId))?.variables_version ?? 0
     return turn(name, release, async () => {
@@ -25,6 +23,20 @@ export function containerSteps(parts: ScriptedParts): Steps {
       return { ...started, bootId: at(release.appId).bootId, variablesVersion }
     })
   }
+
+  async function startBrought(release: Release): Promise<StartedContainer> {
+    await reached(release, 'restarting')
+    const started = await run('startRelease', release)
+    return answersAtOnce(release) ? { ...started, answered: true } : started
+  }
+
+  return { run, startBrought }
+}
+
+/** The container steps of a scripted host. */
+export function containerSteps(parts: ScriptedParts): Steps {
+  const { db, at, meet, stopped, begin, turn, lateTurn } = parts
+  const { run, startBrought } = containerStarts(parts)
 
   function look({ appId, number, hostname }: Release, trouble: Trouble | null): Unhealthy | null {
     const app = at(appId)
@@ -47,10 +59,7 @@ export function containerSteps(parts: ScriptedParts): Steps {
 
   return {
     async startRelease(input) {
-      const release = (await begin('startRelease', input)).brought()
-      await reached(release, 'restarting')
-      const started = await run('startRelease', release)
-      return answersAtOnce(release) ? { ...started, answered: true } : started
+      return startBrought((await begin('startRelease', input)).brought())
     },
 
     async passHealthGate(input, started) {

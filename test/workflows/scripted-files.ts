@@ -4,16 +4,18 @@ import { cancellationSignal } from '@temporalio/activity'
 import type { AppHostActivities } from '../../activities/app-host.ts'
 import { refusal } from '../../activities/failures.ts'
 import type { Release, StepOf } from '../../activities/releases/release.ts'
+import { recordStatus } from '../../db/apps/apps.ts'
 import { appendLog } from '../../db/deploys/deployments.ts'
 import { allocateSegment } from '../../db/objects/segments.ts'
 import { takeBuildSlot } from '../../db/operations/build-slots.ts'
 import type { StoredSnapshot } from '../../db/snapshots/snapshots.ts'
-import type { containerSteps } from './scripted-containers.ts'
+import { containerStarts, type containerSteps } from './scripted-containers.ts'
 import type { ScriptedParts } from './scripted-parts.ts'
 
 /** The file steps of a scripted host. */
 export function fileSteps(parts: ScriptedParts): Omit<AppHostActivities, keyof ReturnType<typeof containerSteps>> {
-  const { db, at, meet, reached, installs, begin, beginAfter, turn, lateTurn } = parts
+  const { db, at, meet, reached, installs, onlyPlaces, begin, beginAfter, turn, lateTurn } = parts
+  const { startBrought } = containerStarts(parts)
 
   async function install(release: Release): Promise<void> {
     const trouble = meet('installDependencies', release)
@@ -45,7 +47,9 @@ export function fileSteps(parts: ScriptedParts): Omit<AppHostActivities, keyof R
       const needsInstall = installs(release)
       if (needsInstall || step.kind !== 'create') return { needsInstall }
       await place(input)
-      return { needsInstall, placed: true }
+      if (onlyPlaces(release)) return { needsInstall, placed: true }
+      await recordStatus(db, release.appId, 'starting')
+      return { needsInstall, placed: true, started: await startBrought(release) }
     },
 
     async installDependencies(input) {
@@ -86,6 +90,7 @@ export function fileSteps(parts: ScriptedParts): Omit<AppHostActivities, keyof R
     async removeFiles(input) {
       const { appId, kind, gone, running } = await beginAfter('removeFiles', input)
       if (!gone && !(running && kind === 'create')) throw refusal('ACTION_FAILED', 'It is not deleted yet.')
+      at(appId).removeContainers()
       at(appId).removeDisk()
     },
   }

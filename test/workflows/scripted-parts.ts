@@ -31,6 +31,8 @@ export interface HostScript {
   installs?(release: Release): boolean
   /** Whether the application's host is of a version that only stops what it is to restart. */
   onlyStops?(release: Release): boolean
+  /** Whether the application's host is of a version that only places what it prepares. */
+  onlyPlaces?(release: Release): boolean
   /** Whether the program of a release answers as soon as it is started, so that it passes no gate. */
   answersAtOnce?(release: Release): boolean
 }
@@ -66,6 +68,7 @@ export function scriptedParts(options: ScriptedHostOptions, script: HostScript) 
     ...options,
     ...guardedSteps({ ...options, locks: appLocks(), traits: { id: options.hostId } }),
     installs: (release: Release): boolean => script.installs?.(release) ?? false,
+    onlyPlaces: (release: Release): boolean => script.onlyPlaces?.(release) ?? false,
     answersAtOnce: (release: Release): boolean => script.answersAtOnce?.(release) ?? false,
 
     stopped: async (release: Release): Promise<void> => script.stopped?.(release, cancellationSignal()),

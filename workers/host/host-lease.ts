@@ -13,6 +13,7 @@ import {
   type HostLeaseToken,
   isLeaseClosed,
   type LeaseHolder,
+  leaseSecondsLeft,
   releaseHostLease,
   renewHostLease,
 } from '../../db/hosts/host-leases.ts'
@@ -60,6 +61,9 @@ export async function takeHostLease(options: LeaseOptions): Promise<HostLease> {
   }
   return keep(db, lease, log)
 }
+
+/** A lease that lasts for longer was renewed a moment ago. To confirm it, reading is enough: each renewal waits for a sync of the disk. */
+const freshSeconds = hostLeaseSeconds - (3 * renewEveryMs) / 1000
 
 /** How long Postgres may take to answer while everything starts. */
 const startTimeoutMs = 30_000
@@ -132,20 +136,30 @@ function keep(db: Db, lease: HostLeaseToken, log: Logger): HostLease {
   const ending = new AbortController()
   let renewedAt = moment()
 
-  async function confirm(): Promise<void> {
-    lost.signal.throwIfAborted()
-    const requestedAt = moment()
-    const mine = await renewHostLease(db, lease, hostLeaseSeconds).catch(error => {
+  const answer = <T>(query: Promise<T>): Promise<T> =>
+    query.catch(error => {
       throw new HostUnreachable(`Cannot determine whether this process still is host ${lease.hostId}.`, {
         cause: error,
       })
     })
+
+  async function renew(): Promise<void> {
+    lost.signal.throwIfAborted()
+    const requestedAt = moment()
+    const mine = await answer(renewHostLease(db, lease, hostLeaseSeconds))
     if (mine) renewedAt = requestedAt
     else if (!ending.signal.aborted) lost.abort(new HostUnreachable(await whyLost(db, lease.hostId)))
     lost.signal.throwIfAborted()
   }
 
-  const renewing = loop(confirm, {
+  async function confirm(): Promise<void> {
+    lost.signal.throwIfAborted()
+    const seconds = (await answer(leaseSecondsLeft(db, lease))) ?? 0
+    if (seconds < freshSeconds) await renew()
+    lost.signal.throwIfAborted()
+  }
+
+  const renewing = loop(renew, {
     signal: AbortSignal.any([ending.signal, lost.signal]),
     everyMs: renewEveryMs,
     onError: error => log.warn({ err: error }, 'the lease of the host was not renewed'),
@@ -160,7 +174,7 @@ function keep(db: Db, lease: HostLeaseToken, log: Logger): HostLease {
     confirm,
     async held() {
       lost.signal.throwIfAborted()
-      if (since(renewedAt) > sureForMs) await confirm()
+      if (since(renewedAt) > sureForMs) await renew()
     },
     async release() {
       ending.abort()

@@ -94,12 +94,12 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   await mkdir(root, { recursive: true, mode: 0o711 })
   const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
   let isProtected = false
-  const limit = networkRules({
+  const rules = networkRules({
     runs: async container => (await engine.inspect(container))?.running ?? false,
     report: (failure, words) => log.warn(failure, words),
   })
   const started: DockerHostOptions['started'] = async container => {
-    if (isProtected) await limit(container)
+    if (isProtected) await rules.limit(container)
   }
   const engine: ContainerHost = dockerHost({
     dockerHost: config.host.dockerHost,
@@ -194,6 +194,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       await packages.close()
       await children.close()
       placing.close()
+      rules.close()
       await db.destroy()
     },
   }

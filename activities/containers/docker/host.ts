@@ -87,7 +87,7 @@ export function dockerHost({
       await willStart(name)
       const send = (abortSignal: AbortSignal) => container(name).start({ abortSignal })
       await unpausing(name, () => call(send)).catch(unless(304))
-      await hasStarted(name)
+      return hasStarted(name)
     },
 
     async stop(name, graceSeconds) {
@@ -158,12 +158,13 @@ export function dockerHost({
     if (info) limitSocketMemory(cgroups, info)
   }
 
-  async function hasStarted(name: string): Promise<void> {
-    if (!started) return
+  async function hasStarted(name: string): Promise<ContainerState | null> {
     const info = await details(name)
-    if (info) limitRunningSocketMemory(await engine.cgroups(), info)
-    const connected = info && connectedContainer(info)
-    if (connected) await started(connected)
+    if (!info) return null
+    if (started) limitRunningSocketMemory(await engine.cgroups(), info)
+    const connected = connectedContainer(info)
+    if (connected) await started?.(connected)
+    return containerState(info)
   }
 
   /** Engines refuse some requests for a paused container: unpauses it then, and tries again. */

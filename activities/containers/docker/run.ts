@@ -17,7 +17,7 @@ const drainSeconds = 5
 export async function runToEnd(
   docker: Docker,
   host: Pick<ContainerHost, 'create' | 'remove' | 'inspect'> &
-    Record<'willStart' | 'hasStarted', (name: string) => Promise<void>>,
+    Record<'willStart' | 'hasStarted', (name: string) => Promise<unknown>>,
   spec: ContainerSpec,
   onOutput: OnOutput,
   signal: AbortSignal,

@@ -147,7 +147,8 @@ test('a container that has ended has no network to limit', async t => {
 test('rules that cannot be set are reported once of each kind, and not for a container that has ended', async t => {
   const reported: string[] = []
   let runs: () => Promise<boolean> = async () => false
-  const limit = networkRules({ runs: () => runs(), report: (_failure, words) => void reported.push(words) })
+  const { limit, close } = networkRules({ runs: () => runs(), report: (_failure, words) => void reported.push(words) })
+  t.teardown(close)
   const place = { network: '/nowhere', range: '10.192.0.2/24', gateway: '10.192.0.1' }
   const of = { [labels.port]: '20000', [labels.ownerConnections]: '50' }
   const start = () => limit({ name: 'one', labels: of, memoryMb: 128, ...place })

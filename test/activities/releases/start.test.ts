@@ -50,10 +50,11 @@ class SlowEngine extends FakeContainerHost {
     return super.create(spec)
   }
 
-  override async start(name: string): Promise<void> {
+  override async start(name: string) {
     this.calls.push(`start ${name.split('-').at(-1)}`)
-    await super.start(name)
+    const state = await super.start(name)
     this.most = Math.max(this.most, (await this.list({})).filter(({ running }) => running).length)
+    return state
   }
 }
 
@@ -182,9 +183,10 @@ test('a start that is given up while the engine starts it does not run alongside
   const startNow = engine.start.bind(engine)
   // The engine starts it, and its operation ends before that is reported.
   engine.start = async name => {
-    await startNow(name)
+    const state = await startNow(name)
     engine.start = startNow
     await fails(db, start)
+    return state
   }
   await asActivity({ run: 'lane', step: 2 }, () => activities.startApp(releaseOf(1, start), { mustStand: true }))
   const deploy = await begin('deploy', 4)

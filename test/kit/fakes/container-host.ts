@@ -172,10 +172,14 @@ export class FakeContainerHost implements ContainerHost {
     if (state.running) this.#begin(entry)
   }
 
-  async start(name: string) {
+  async start(name: string): Promise<ContainerState | null> {
     const entry = this.#entry(name)
     if (entry.state.status === 'paused') await this.unpause(name)
-    if (entry.state.running) return
+    if (!entry.state.running) await this.#run(name, entry)
+    return { ...entry.state }
+  }
+
+  async #run(name: string, entry: Entry): Promise<void> {
     const program = this.#program(entry.spec)
     if (program.crowded) throw new NoSpaceLeft('The host has no disk space left.')
     const { publish, network } = entry.spec

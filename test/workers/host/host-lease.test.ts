@@ -58,6 +58,7 @@ test('a name that is no longer renewed is taken over, and its former holder does
   // While the first one is frozen its lease expires, and another process takes it.
   const holder = { machine: 'another', pid: 1, startTicks: '1', hostname: 'other' }
   await change({ token: 'of-another', holder: JSON.stringify(holder), held_until: db.raw(`now() + interval '1 hour'`) })
+  await t.throwsAsync(first.confirm(), { instanceOf: HostUnreachable }, 'it asks, and does not rely on what it knows')
   await reported(first.lost)
   await t.throwsAsync(async () => engine.start(), { instanceOf: HostUnreachable })
   await t.throwsAsync(
@@ -81,6 +82,7 @@ test('an expired lease is free for another machine', async t => {
   t.not((await row())?.token, 'old')
   await change({ held_until: new Date(0) })
   await next.confirm()
+  t.true(new Date((await row())!.held_until) > new Date(), 'it is renewed before anything relies on it')
   t.false(next.lost.aborted, 'and one that ran out while nobody wanted it goes on')
 })
 

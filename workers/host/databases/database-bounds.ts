@@ -23,9 +23,10 @@ export interface DatabaseBoundsOptions
  * Call the result with the containers of these databases, or of all, until the signal aborts.
  */
 export function databaseBounds(options: DatabaseBoundsOptions, signal: AbortSignal) {
-  const { engine, log, limitConnections, adopt, now } = options
+  const { log, limitConnections, adopt, now } = options
+  const engine = { inspect: shared(name => options.engine.inspect(name)) }
   const readers = new OutputReaders({ ...options, residents }, signal)
-  const bandwidths = new BandwidthKeeper({ ...options, residents })
+  const bandwidths = new BandwidthKeeper({ ...options, residents, engine })
   const connections = new EachRun({
     ...{ engine, residents, now },
     begin: async ({ labels, connection }) => connection && limitConnections?.({ labels, ...connection }),
@@ -43,5 +44,17 @@ export function databaseBounds(options: DatabaseBoundsOptions, signal: AbortSign
   return (present: readonly ListedContainer[], ids?: ReadonlySet<string>): void => {
     readers.see(present, ids)
     for (const each of [bandwidths, connections, adopted]) void each.see(present, ids)
+  }
+}
+
+/** Calls with one key share the one that is under way: what is done once for each run is done for the same run at the same moment. */
+function shared<T>(work: (key: string) => Promise<T>): (key: string) => Promise<T> {
+  const underWay = new Map<string, Promise<T>>()
+  return key => {
+    const present = underWay.get(key)
+    if (present) return present
+    const begun = work(key).finally(() => underWay.delete(key))
+    underWay.set(key, begun)
+    return begun
   }
 }

@@ -31,6 +31,12 @@ test('what the engine of a database prints is paced, and what it sends is limite
     read.push(name)
     await new Promise(done => ending.signal.addEventListener('abort', done))
   }
+  const looks: string[] = []
+  const inspect = engine.inspect.bind(engine)
+  engine.inspect = name => {
+    looks.push(name)
+    return inspect(name)
+  }
   const bandwidth = { limit: async ({ id, mbit }: { id: string; mbit: number }) => void limited.push({ id, mbit }) }
   const states = new BandwidthStates(db, hostId)
   const options = { states, engine, bandwidth: bandwidth as never, mbitPer256Mb: 50, log: host.options.log }
@@ -47,6 +53,7 @@ test('what the engine of a database prints is paced, and what it sends is limite
   rounds.see(one.id)
   await rounds.round()
   t.deepEqual([limited.length, read.length], [1, 1], 'once for each start')
+  t.deepEqual(looks, read, 'by one inspection for all that is done at a start')
   ending.abort()
 })
 
