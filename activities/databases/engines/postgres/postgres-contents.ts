@@ -3,7 +3,7 @@ import { escapeIdentifier } from 'pg'
 import { Tree } from '../../../../lib/folders/tree.ts'
 import { databaseSeconds } from '../../../../policy/databases/database-steps.ts'
 import { type DatabaseContents, DumpCorrupt, dumpPlace, type EngineJob } from '../../contents.ts'
-import { readDump, writeDump } from '../../dump-files.ts'
+import { type DumpWriter, readDump, writeDump } from '../../dump-files.ts'
 import { type DatabaseTraits, EngineUnavailable, type LocalEngine, places } from '../../port.ts'
 import {
   type Accounts,
@@ -36,18 +36,25 @@ export const postgresContents: DatabaseContents = {
     const accounts = await asPlatform(engine, { seconds: copySeconds, settings: readerSettings }, readAccounts)
     const publicSchemas: boolean[] = []
     const contents: string[] = []
-    for (const [number, { name }] of accounts.databases.entries()) {
-      const dumped = await dumpDatabase(engine, job, name, number)
-      publicSchemas.push(dumped.publicSchema)
-      contents.push(dumped.contents)
-    }
-    const all: Dumped = { version: 1, ...accounts, publicSchemas }
-    await writeDump(job.folder, engine.signal, async writer => {
-      for (const number of contents.keys()) await writer.include(dumpFile(number))
-      await writer.write(accountsFile, file => file.add(`${JSON.stringify(all, null, 1)}\n`))
-      await writer.write(rolesFile, file => file.add(`${roleStatements(accounts).join(';\n')};\n`))
+    return writeDump(job, engine.signal, async writer => {
+      /** The last database is digested when the dump is complete. */
+      const finishAfterLast = async () => {
+        if (publicSchemas.length < accounts.databases.length) return
+        const all: Dumped = { version: 1, ...accounts, publicSchemas }
+        await writer.write(accountsFile, file => file.add(`${JSON.stringify(all, null, 1)}\n`))
+        await writer.write(rolesFile, file => file.add(`${roleStatements(accounts).join(';\n')};\n`))
+        await writer.finish()
+      }
+      if (accounts.databases.length === 0) await finishAfterLast()
+      for (const [number, { name }] of accounts.databases.entries()) {
+        const dumped = async (hasPublicSchema: boolean) => {
+          publicSchemas.push(hasPublicSchema)
+          await finishAfterLast()
+        }
+        contents.push(await dumpDatabase(engine, job, { name, number, writer, dumped }))
+      }
+      return digestOf(accounts, contents)
     })
-    return digestOf(accounts, contents)
   },
 
   async loadBeforeStart() {},
@@ -92,19 +99,37 @@ const connection = ({ port }: DatabaseTraits, user: string, database: string): s
     .map(([name, value]) => `${name}='${String(value).replaceAll(/['\\]/g, '\\$&')}'`)
     .join(' ')
 
-/** Dumps one database and digests it, both as one transaction sees it. */
-async function dumpDatabase(engine: LocalEngine, job: EngineJob, database: string, number: number) {
+interface OneDump {
+  name: string
+  number: number
+  writer: DumpWriter
+  /** Called with whether there is a schema `public`, once its file is written. */
+  dumped(hasPublicSchema: boolean): Promise<void>
+}
+
+/**
+ * Dumps one database and then digests it, both as one transaction sees it. Not at the same time: both would wait for locks of customers, in
+ * circles that no engine sees. The file is written from its start to its end, which is why pg_dump gets a pipe.
+ */
+async function dumpDatabase(
+  engine: LocalEngine,
+  job: EngineJob,
+  { name: database, number, writer, dumped }: OneDump,
+): Promise<string> {
   const pg = (name: string) => program(engine.traits.version, name)
   const file = `${dumpPlace}/${dumpFile(number)}`
   const sequences = `${number}.sequences`
   /** The values of sequences that are in the dump: those in the engine may have changed. */
   const steps = [
-    `${pg('pg_dump')} -Fc -Z zstd:1 --no-password --lock-wait-timeout=60s --snapshot="$2" --file=${file} --dbname="$1"`,
+    `mkfifo /tmp/pipe`,
+    `cat /tmp/pipe >> ${file} &`,
+    `${pg('pg_dump')} -Fc -Z zstd:1 --no-sync --no-password --lock-wait-timeout=60s --snapshot="$2" --file=/tmp/pipe --dbname="$1"`,
+    `wait $!`,
     `${pg('pg_restore')} --list ${file} | { grep -E '^[0-9]+; [0-9]+ [0-9]+ SEQUENCE SET ' || true; } > /tmp/list`,
     `${pg('pg_restore')} --use-list=/tmp/list --file=${dumpPlace}/${sequences} ${file}`,
   ]
   const failures: unknown[] = []
-  const dumped = await asPlatform(
+  const contents = await asPlatform(
     engine,
     { seconds: copySeconds, database, settings: readerSettings },
     async client => {
@@ -113,24 +138,19 @@ async function dumpDatabase(engine: LocalEngine, job: EngineJob, database: strin
         `select pg_export_snapshot() as snapshot, to_regnamespace('public') is not null as public`,
       )
       try {
-        await job.run([
-          'sh',
-          '-ec',
-          steps.join('\n'),
-          'sh',
-          connection(engine.traits, platformRole, database),
-          rows[0].snapshot,
-        ])
+        const from = [connection(engine.traits, platformRole, database), rows[0].snapshot]
+        await writer.append(dumpFile(number), () => job.run(['sh', '-ec', steps.join('\n'), 'sh', ...from]))
         const values = sequenceValues(taken(job, sequences))
-        return { publicSchema: rows[0].public as boolean, contents: await contentsOfDatabase(client, values) }
+        await dumped(rows[0].public)
+        return await contentsOfDatabase(client, values)
       } catch (error) {
         failures.push(error)
         return null
       }
     },
   )
-  if (!dumped) throw failures[0]
-  return dumped
+  if (contents === null) throw failures[0]
+  return contents
 }
 
 /** The text of a file that a job has written, which is removed. */
