@@ -204,6 +204,8 @@ async function downtime(
   }
   const probes = setInterval(() => attempts.push(attempt()), probeMs)
   try {
+    // So that one succeeds before the work.
+    await sleep(10 * probeMs)
     await work()
     await sleep(10 * probeMs)
   } finally {
