@@ -12,7 +12,6 @@ import { DumpCorrupt, type EngineJob, type HeardDump } from './contents.ts'
 const sumsFile = 'SHA256SUMS'
 const fileMode = 0o600
 const chunkBytes = MiB
-/** Pause until a file that grows is looked at again. */
 const lookAgainMs = 20
 
 /** Writes a dump into an empty folder: it is complete once `write` has resolved, or called `finish`. The signal ends what takes long. */
@@ -53,7 +52,6 @@ export class DumpWriter {
   readonly #signal: AbortSignal | undefined
   #isOpen = true
 
-  /** The signal ends what takes long. */
   constructor({ folder, heard }: Pick<EngineJob, 'folder' | 'heard'>, signal?: AbortSignal) {
     this.#tree = new Tree(folder)
     this.#heard = heard
@@ -190,7 +188,6 @@ export class DumpReader {
   readonly #tree: Tree
   /** Relative paths of all files. */
   readonly paths: string[] = []
-
   readonly #signal: AbortSignal | undefined
 
   private constructor(folder: string, signal?: AbortSignal) {

@@ -13,8 +13,8 @@ import type { DatabaseDiskGuard } from './disk-guard.ts'
 import { imageToRun } from './images.ts'
 import { databaseContainerName, databaseVolume } from './names.ts'
 import { endOtherEngines } from './other-engines.ts'
-import { renewPassword } from './password-renewal.ts'
-import { growVolume, type PreparationOptions } from './preparation.ts'
+import { hasOtherPassword, recordPassword } from './password-record.ts'
+import { growVolume, type PreparationOptions, servingPrivately } from './preparation.ts'
 
 export interface EngineStartOptions extends PreparationOptions {
   db: Db
@@ -78,4 +78,18 @@ export function engineStarts(host: EngineStartOptions, assertCurrent: (operation
       return { bootId, imageId }
     },
   }
+}
+
+/**
+ * Gives an engine that does not run the password of its row, where nobody reaches it, if its volume has another one: it was made from a
+ * snapshot, or set aside, before the password was reset. Otherwise a password that was replaced would open the database again.
+ */
+async function renewPassword(options: PreparationOptions, database: DatabaseFacts, signal: AbortSignal): Promise<void> {
+  const { engine, volumes, hosted } = options
+  if (!(await hasOtherPassword(volumes, database))) return
+  if ((await engine.inspect(databaseContainerName(database)))?.running) return
+  await servingPrivately(options, database, signal, () =>
+    hosted.locally(database, local => hosted.adapterOf(database).setPassword(local), signal),
+  )
+  await recordPassword(volumes, database, database.passwordGeneration)
 }

@@ -7,6 +7,7 @@ import { storeDump } from '../../../activities/databases/snapshots/stored-dump.t
 import { filesystemStore } from '../../../activities/objects/filesystem.ts'
 import type { ObjectStore } from '../../../activities/objects/port.ts'
 import { snapshots } from '../../../activities/snapshots/process.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { ownFolder } from '../../kit/folders.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -50,7 +51,7 @@ test('a dump is stored once it is complete, and proved while its digest is read'
       step,
       async dump(heard) {
         await writes(heard, () => sleep(50))
-        while (!isRead) await sleep(5)
+        await comesTrue(() => isRead)
         return 'its digest'
       },
       async prove(segmentId, dumped) {
@@ -105,7 +106,7 @@ test('an archive that cannot be stored, or is cancelled, ends the dump before it
     const dump = async (heard: HeardDump, until: AbortSignal) => {
       await writes(heard, async () => {
         if (reason === cancelled) cancel.abort(cancelled)
-        while (!until.aborted) await sleep(5)
+        await comesTrue(() => until.aborted)
         await sleep(20)
         hasEnded = true
       })
