@@ -132,15 +132,13 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     }
     return withDump(dumpOf, async to => {
       await say('dumping the database')
-      const stored = await storeDump(
-        { db, store, snapshots },
-        { folder: to.folder, facts, signal },
-        {
-          dump: (heard, until) => dump(database, to, heard, until),
-          step: say,
-          prove,
-        },
-      )
+      const { folder } = to
+      const during = {
+        dump: (heard: HeardDump, until: AbortSignal) => dump(database, to, heard, until),
+        step: say,
+        prove,
+      }
+      const stored = await storeDump({ db, store, snapshots }, { folder, facts, signal }, during)
       return { ...stored, ...proof }
     })
   }

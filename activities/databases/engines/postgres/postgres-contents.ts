@@ -1,10 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { escapeIdentifier } from 'pg'
-import { Tree } from '../../../../lib/folders/tree.ts'
 import { databaseSeconds } from '../../../../policy/databases/database-steps.ts'
 import { type DatabaseContents, DumpCorrupt, dumpPlace, type EngineJob } from '../../contents.ts'
-import { type DumpWriter, readDump, writeDump } from '../../dump-files.ts'
-import { type DatabaseTraits, EngineUnavailable, type LocalEngine, places } from '../../port.ts'
+import { readDump, writeDump } from '../../dump-files.ts'
+import { EngineUnavailable, type LocalEngine } from '../../port.ts'
 import {
   type Accounts,
   databaseStatement,
@@ -13,7 +12,8 @@ import {
   roleStatements,
   storeSettings,
 } from './contents/accounts.ts'
-import { contentsOfDatabase, readerSettings, type SequenceValues } from './contents/digest.ts'
+import { contentsOfDatabase, readerSettings } from './contents/digest.ts'
+import { connection, dumpDatabase, dumpFile } from './contents/dump.ts'
 import { asPlatform, program } from './postgres.ts'
 import { loaderPrefix, platformRole } from './postgres-settings.ts'
 
@@ -22,7 +22,6 @@ const { copy: copySeconds } = databaseSeconds
 const accountsFile = 'databases.json'
 /** The same for those who load a dump by their own means. Never read here. */
 const rolesFile = 'roles.sql'
-const dumpFile = (number: number): string => `${number}.dump`
 
 /** In `databases.json`. The dump of a database has its number here. */
 interface Dumped extends Accounts {
@@ -34,8 +33,7 @@ interface Dumped extends Accounts {
 export const postgresContents: DatabaseContents = {
   async dump(engine, job) {
     const accounts = await asPlatform(engine, { seconds: copySeconds, settings: readerSettings }, readAccounts)
-    const publicSchemas: boolean[] = []
-    const contents: string[] = []
+    const [publicSchemas, contents]: [boolean[], string[]] = [[], []]
     return writeDump(job, engine.signal, async writer => {
       /** The last database is digested when the dump is complete. */
       const finishAfterLast = async () => {
@@ -45,11 +43,11 @@ export const postgresContents: DatabaseContents = {
         await writer.write(rolesFile, file => file.add(`${roleStatements(accounts).join(';\n')};\n`))
         await writer.finish()
       }
-      if (accounts.databases.length === 0) await finishAfterLast()
+      await finishAfterLast()
       for (const [number, { name }] of accounts.databases.entries()) {
-        const dumped = async (hasPublicSchema: boolean) => {
+        const dumped = (hasPublicSchema: boolean) => {
           publicSchemas.push(hasPublicSchema)
-          await finishAfterLast()
+          return finishAfterLast()
         }
         contents.push(await dumpDatabase(engine, job, { name, number, writer, dumped }))
       }
@@ -86,90 +84,6 @@ const digestOf = (accounts: Accounts, contents: string[]): string =>
   createHash('sha256')
     .update(JSON.stringify([accounts, contents]))
     .digest('hex')
-
-/** Options of the programs, with a database whose name may be anything. */
-const connection = ({ port }: DatabaseTraits, user: string, database: string): string =>
-  Object.entries({
-    host: places.run,
-    port,
-    user,
-    dbname: database,
-    options: '-c role=none -c default_transaction_read_only=off',
-  })
-    .map(([name, value]) => `${name}='${String(value).replaceAll(/['\\]/g, '\\$&')}'`)
-    .join(' ')
-
-interface OneDump {
-  name: string
-  number: number
-  writer: DumpWriter
-  /** Called with whether there is a schema `public`, once its file is written. */
-  dumped(hasPublicSchema: boolean): Promise<void>
-}
-
-/**
- * Dumps one database and then digests it, both as one transaction sees it. Not at the same time: both would wait for locks of customers, in
- * circles that no engine sees. The file is written from its start to its end, which is why pg_dump gets a pipe.
- */
-async function dumpDatabase(
-  engine: LocalEngine,
-  job: EngineJob,
-  { name: database, number, writer, dumped }: OneDump,
-): Promise<string> {
-  const pg = (name: string) => program(engine.traits.version, name)
-  const file = `${dumpPlace}/${dumpFile(number)}`
-  const sequences = `${number}.sequences`
-  /** The values of sequences that are in the dump: those in the engine may have changed. */
-  const steps = [
-    `mkfifo /tmp/pipe`,
-    `cat /tmp/pipe >> ${file} &`,
-    `${pg('pg_dump')} -Fc -Z zstd:1 --no-sync --no-password --lock-wait-timeout=60s --snapshot="$2" --file=/tmp/pipe --dbname="$1"`,
-    `wait $!`,
-    `${pg('pg_restore')} --list ${file} | { grep -E '^[0-9]+; [0-9]+ [0-9]+ SEQUENCE SET ' || true; } > /tmp/list`,
-    `${pg('pg_restore')} --use-list=/tmp/list --file=${dumpPlace}/${sequences} ${file}`,
-  ]
-  const failures: unknown[] = []
-  const contents = await asPlatform(
-    engine,
-    { seconds: copySeconds, database, settings: readerSettings },
-    async client => {
-      await client.query('begin isolation level repeatable read read only')
-      const { rows } = await client.query(
-        `select pg_export_snapshot() as snapshot, to_regnamespace('public') is not null as public`,
-      )
-      try {
-        const from = [connection(engine.traits, platformRole, database), rows[0].snapshot]
-        await writer.append(dumpFile(number), () => job.run(['sh', '-ec', steps.join('\n'), 'sh', ...from]))
-        const values = sequenceValues(taken(job, sequences))
-        await dumped(rows[0].public)
-        return await contentsOfDatabase(client, values)
-      } catch (error) {
-        failures.push(error)
-        return null
-      }
-    },
-  )
-  if (contents === null) throw failures[0]
-  return contents
-}
-
-/** The text of a file that a job has written, which is removed. */
-function taken(job: EngineJob, name: string): string {
-  const tree = new Tree(job.folder)
-  try {
-    const text = tree.read(name)
-    tree.remove(name)
-    if (text === null) throw new Error(`The job has not written ${name}.`)
-    return text
-  } finally {
-    tree.close()
-  }
-}
-
-function sequenceValues(text: string): SequenceValues {
-  const calls = text.matchAll(/^SELECT pg_catalog\.setval\('((?:[^']|'')*)', (-?\d+), (true|false)\);$/gm)
-  return new Map([...calls].map(([, name, value, called]) => [name!.replaceAll("''", "'"), `${value} ${called}`]))
-}
 
 async function load(engine: LocalEngine, job: EngineJob, dumped: Dumped): Promise<void> {
   const loader = `${loaderPrefix}${randomBytes(8).toString('hex')}`
