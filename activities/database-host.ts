@@ -5,17 +5,15 @@ import { engines } from '../policy/databases/engines.ts'
 import { commandImageSeconds } from '../policy/hosts/host-slots.ts'
 import { imageWithin } from './containers/image-wait.ts'
 import type { ContainerHost, DiskLimits } from './containers/port.ts'
-import { fingerprinted, type HostTraits, tenantNetwork } from './containers/spec.ts'
-import { databaseContainer } from './databases/container.ts'
+import type { HostTraits } from './containers/spec.ts'
 import type { DatabaseDiskGuard } from './databases/disk-guard.ts'
+import { engineStarts } from './databases/engine-starts.ts'
 import type { HostedEngines } from './databases/hosted-engine.ts'
-import { databaseImages, imageToRun } from './databases/images.ts'
-import { databaseContainerName, databaseVolume } from './databases/names.ts'
-import { endOtherEngines } from './databases/other-engines.ts'
+import { databaseImages } from './databases/images.ts'
+import { databaseContainerName } from './databases/names.ts'
 import { recordPassword } from './databases/password-record.ts'
-import { renewPassword } from './databases/password-renewal.ts'
 import { EngineUnavailable } from './databases/port.ts'
-import { growVolume, prepareVolume } from './databases/preparation.ts'
+import { prepareVolume } from './databases/preparation.ts'
 import { databaseRemoval } from './databases/removal.ts'
 import { databaseMemoryFit, hasLessMemory, tooLittleMemory } from './databases/resize/memory-fit.ts'
 import {
@@ -29,7 +27,6 @@ import { hosted, refusal } from './failures.ts'
 import type { Boot } from './hosts/boot.ts'
 import { exitOf } from './releases/health-gate.ts'
 import type { ContainerExit } from './releases/release.ts'
-import { startContainer } from './releases/start.ts'
 import type { Volumes } from './volumes/port.ts'
 
 export interface DatabaseHostOptions extends Omit<DatabaseStepsOptions, 'hostId'> {
@@ -70,6 +67,7 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
   const engineHosted = host.hosted
   const { guard } = host
   const nameOf = (database: DatabaseFacts) => databaseContainerName(database)
+  const { start, makeReady } = engineStarts(host, assertCurrent)
   const graceOf = (database: DatabaseFacts) => engines[database.engine].stop.graceSeconds
 
   async function started(database: DatabaseFacts): Promise<StartedDatabase> {
@@ -83,29 +81,6 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
     }
   }
 
-  async function start(wanted: DatabaseFacts, operationId: string) {
-    const volume = databaseVolume(wanted)
-    await growVolume(host, wanted)
-    const isRunning = (await engine.inspect(nameOf(wanted)))?.running ?? false
-    const database = isRunning ? wanted : await guard.beforeStart(wanted)
-    await engineHosted.settle(database, isRunning ? 'serve' : 'start')
-    const command = engineHosted.adapterOf(database).command(engineHosted.traitsOf(database))
-    const where = { hostname: engineHosted.hostnameOf(database), address: host.bind, host: traits }
-    const disk = await host.disk?.(volume)
-    const imageId = await imageToRun(engine, database, { seconds: commandImageSeconds, signal: cancellationSignal() })
-    const spec = fingerprinted({
-      ...databaseContainer({ ...database, imageId }, engineHosted.foldersOf(database), command, where),
-      disk,
-    })
-    await engine.ensureNetwork(tenantNetwork(database.ownerId, traits.id))
-    const bootId = await host.boot.settle()
-    await assertCurrent(operationId)
-    await endOtherEngines(engine, traits.id, database)
-    await renewPassword(host, { ...database, imageId }, cancellationSignal())
-    await startContainer(engine, spec, { alone: false, assertCurrent: () => assertCurrent(operationId) })
-    return { bootId, imageId }
-  }
-
   return hosted({
     ...databaseImages({ ...host, steps: { begin, turn } }),
     ...databaseMemoryFit({ ...host, guard: { turn, assertCurrent } }),
@@ -115,7 +90,10 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
     async prepareDatabase(input: DatabaseStepInput): Promise<void> {
       const database = (await begin('prepareDatabase', input)).database()
       await imageWithin(engine, database.image, { seconds: commandImageSeconds, signal: cancellationSignal() })
-      await turn('prepareDatabase', input, step => prepareVolume(host, step.database(), cancellationSignal()))
+      await turn('prepareDatabase', input, async step => {
+        const database = step.database()
+        await prepareVolume(host, database, cancellationSignal(), () => makeReady(database))
+      })
     },
 
     /** Starts the engine and waits until it serves. Running already is success, unless `mustStand` requires that it does not run. */
@@ -145,7 +123,13 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
         const database = step.database()
         const name = nameOf(database)
         const state = await engine.inspect(name)
-        if (state?.running) await engine.stop(name, graceOf(database))
+        if (state?.running) {
+          // It serves until the one after it has nothing left to wait for.
+          const next = (step.input.volumes as { copy?: number } | undefined)?.copy
+          if (step.kind === 'restore' && next && next !== database.generation)
+            await makeReady({ ...database, generation: next })
+          await engine.stop(name, graceOf(database))
+        }
         return { name, wasRunning: state?.running ?? false }
       })
       if (mustRun && !wasRunning && firstAttempt())

@@ -5,7 +5,7 @@ import { recordStep } from '../db/operations/operations.ts'
 import { findRestoredSnapshot, findSnapshotByOperation, type StoredSnapshot } from '../db/snapshots/snapshots.ts'
 import type { EngineName } from '../policy/databases/engine.ts'
 import type { DatabaseHostOptions } from './database-host.ts'
-import { type DatabaseContents, DumpCorrupt, DumpPrevented } from './databases/contents.ts'
+import { type DatabaseContents, DumpCorrupt, DumpPrevented, type HeardDump } from './databases/contents.ts'
 import { type DumpFolder, dumpJob } from './databases/dump-jobs.ts'
 import { databaseContainerName, databaseVolume } from './databases/names.ts'
 import { momentOf, type PointInTime } from './databases/point-in-time/point-in-time.ts'
@@ -13,12 +13,12 @@ import type { LocalEngine } from './databases/port.ts'
 import { type CopyUse, prepareCopy, servingMeanwhile } from './databases/preparation.ts'
 import { type DrillResult, notRead, notTried, removeDrill, triedSnapshot } from './databases/snapshots/drill.ts'
 import { scratchVolumes } from './databases/snapshots/scratch.ts'
+import { storeDump } from './databases/snapshots/stored-dump.ts'
 import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from './databases/steps.ts'
 import { hosted, refusal } from './failures.ts'
 import { BodyNotFound, type ObjectStore } from './objects/port.ts'
 import { SnapshotCorrupt, type Snapshots, type SnapshotTotals } from './snapshots/port.ts'
 import type { SnapshotSlots } from './snapshots/snapshot-slots.ts'
-import { storeArchive } from './snapshots/stored-archive.ts'
 import { fenced } from './steps/claims.ts'
 
 export interface DatabaseSnapshotOptions extends DatabaseHostOptions {
@@ -55,12 +55,17 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     return { ...database, generation: generation as number, readOnly: false }
   }
 
-  /** Dumps what the engine has; one that does not run is started for it, where nobody reaches it. */
-  async function dump(database: DatabaseFacts, to: DumpFolder, signal: AbortSignal): Promise<string | null> {
+  /** Dumps what the engine has, and resolves to its digest; one that does not run is started for it, where nobody reaches it. */
+  async function dump(
+    database: DatabaseFacts,
+    to: DumpFolder,
+    heard: HeardDump,
+    signal: AbortSignal,
+  ): Promise<string | null> {
     const contents = host.contentsOf(database.engine)
     const folders = host.hosted.foldersOf(database)
     const { folder, disk } = to
-    const job = dumpJob({ engine, traits, database, folders, dump: folder, disk, writesData: false, signal })
+    const job = dumpJob({ engine, traits, database, folders, dump: folder, disk, writesData: false, heard, signal })
     const work = () =>
       host.hosted
         .locally(database, local => contents.dump(local, job), signal)
@@ -77,7 +82,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
       throw error instanceof BodyNotFound ? new SnapshotCorrupt('Its archive is missing in the object store.') : error
     })
     const owner = process.getuid?.() === 0 ? { uid: database.uid, gid: database.uid } : null
-    return snapshots.unpack(archive, folder, owner, signal).finally(() => archive.close())
+    return snapshots.unpack(archive, folder, owner, signal, { isKept: false }).finally(() => archive.close())
   }
 
   async function restoredCopy(
@@ -110,10 +115,13 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     const facts = { databaseId, name: row.name, createdAt: row.created_at.toISOString(), engine: name, version }
     let proof = { contents: '', restoredBytes: 0 }
     /** Reads the stored archive into another engine: only what was restored is a snapshot. */
-    async function prove(segmentId: string, before: string | null): Promise<SnapshotTotals> {
+    async function prove(segmentId: string, dumped: Promise<string | null>): Promise<SnapshotTotals> {
       await say('restoring the snapshot into another engine to compare it')
+      let before: string | null = null
       const archive = await withDump(dumpOf, async from => {
         const totals = await unpack(segmentId, from.folder, database, signal)
+        // Only then: of a database that does not run, the memory of this engine is that of the one that is dumped.
+        before = await dumped
         const contents = await restoredCopy(copyOf, from, signal, { isKept: false, isCompared: true })
         proof = { contents, restoredBytes: await bytesOf([dumpOf, copyOf]) }
         return totals
@@ -124,12 +132,13 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     }
     return withDump(dumpOf, async to => {
       await say('dumping the database')
-      const before = await dump(database, to, signal)
-      const request = { files: to.folder, facts, pause: async () => {}, resume: async () => {}, signal }
-      const stored = await storeArchive({ db, store, snapshots }, request, {
+      const { folder } = to
+      const during = {
+        dump: (heard: HeardDump, until: AbortSignal) => dump(database, to, heard, until),
         step: say,
-        read: segmentId => prove(segmentId, before),
-      })
+        prove,
+      }
+      const stored = await storeDump({ db, store, snapshots }, { folder, facts, signal }, during)
       return { ...stored, ...proof }
     })
   }

@@ -1,3 +1,4 @@
+import type { Filling } from '../snapshots/port.ts'
 import type { DatabaseTraits, LocalEngine } from './port.ts'
 
 /** Where the containers of an `EngineJob` find the dump. */
@@ -14,13 +15,22 @@ export interface EngineJob {
    * read-only unless the engine has not been started). Rejects with its last output unless it exits with 0.
    */
   run(command: string[]): Promise<void>
+  /** What hears of the files of a dump while they are written; omitted = nobody reads them meanwhile. */
+  heard?: HeardDump | undefined
+}
+
+/** What is copied while it is dumped. */
+export interface HeardDump extends Filling {
+  /** The folder has the whole dump, and nothing writes to it any more: only its digest is still read. */
+  complete(): void
 }
 
 /** What a database contains: how it leaves an engine and comes back. One adapter each, next to that of the engine. */
 export interface DatabaseContents {
   /**
    * Writes all that is the customer's into the folder of the job, as one consistent moment: data, definitions, users with their rights, but
-   * no passwords and nothing of the platform's. Resolves to the digest of that moment, or to null where only a restored copy can be digested.
+   * no passwords and nothing of the platform's. Resolves to the digest of that moment, or to null where only a restored copy can be digested;
+   * `heard` learns before that the dump is complete, where the digest is read after it.
    */
   dump(engine: LocalEngine, job: EngineJob): Promise<string | null>
   /** For engines that load while they start: puts the dump into a data folder that was initialised and never served. */

@@ -1,23 +1,26 @@
 import { createHash, type Hash } from 'node:crypto'
 import * as fs from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { pause } from '../../lib/async/loop.ts'
 import { MiB } from '../../lib/bytes.ts'
 import { bytesOf, textOf, untrustedFileFlags } from '../../lib/folders/disk-names.ts'
 import { Tree } from '../../lib/folders/tree.ts'
-import { DumpCorrupt } from './contents.ts'
+import { DumpCorrupt, type EngineJob, type HeardDump } from './contents.ts'
 
 /** Checksums of all other files, in the format of sha256sum(1), whose presence makes a dump complete. */
 const sumsFile = 'SHA256SUMS'
 const fileMode = 0o600
 const chunkBytes = MiB
+const lookAgainMs = 20
 
-/** Writes a dump into an empty folder: it is complete once `write` has resolved. The signal ends what takes long. */
+/** Writes a dump into an empty folder: it is complete once `write` has resolved, or called `finish`. The signal ends what takes long. */
 export async function writeDump<T>(
-  folder: string,
+  job: Pick<EngineJob, 'folder' | 'heard'>,
   signal: AbortSignal | undefined,
   write: (writer: DumpWriter) => Promise<T>,
 ): Promise<T> {
-  const writer = new DumpWriter(folder, signal)
+  const writer = new DumpWriter(job, signal)
   try {
     const outcome = await write(writer)
     await writer.finish()
@@ -45,43 +48,63 @@ export async function readDump<T>(
 export class DumpWriter {
   readonly #tree: Tree
   readonly #sums = new Map<string, string>()
-
+  readonly #heard: HeardDump | undefined
   readonly #signal: AbortSignal | undefined
+  #isOpen = true
 
-  /** The signal ends what takes long. */
-  constructor(folder: string, signal?: AbortSignal) {
+  constructor({ folder, heard }: Pick<EngineJob, 'folder' | 'heard'>, signal?: AbortSignal) {
     this.#tree = new Tree(folder)
+    this.#heard = heard
     this.#signal = signal
   }
 
   /** Resolves to the outcome of `fill`, once the file has all that it added. */
   async write<T>(path: string, fill: (file: DumpFile) => T | Promise<T>): Promise<T> {
-    const fd = this.#tree.createFile(bytesOf(path), fileMode)
-    const file = new DumpFile(fd)
+    const file = new DumpFile(this.#create(path))
     try {
-      const { uid, gid } = this.#tree.root
-      if (process.getuid?.() === 0) fs.fchownSync(fd, uid, gid)
+      this.#heard?.begins(bytesOf(path), false)
       const outcome = await fill(file)
       this.#sums.set(path, file.end())
+      this.#heard?.ends(bytesOf(path))
       return outcome
     } finally {
       file.close()
     }
   }
 
-  /** Makes a file that a job has written part of the dump. */
-  async include(path: string): Promise<void> {
-    this.#sums.set(path, await sumOf(this.#tree, path, this.#signal))
+  /** Makes a file part of the dump that `append` writes, from its start to its end, in bytes that would not shrink. */
+  async append<T>(path: string, append: () => Promise<T>): Promise<T> {
+    fs.closeSync(this.#create(path))
+    this.#heard?.begins(bytesOf(path), true)
+    const end = new AbortController()
+    const sum = sumOf(this.#tree, path, this.#signal, end.signal)
+    sum.catch(ignoreError('reported when it is awaited'))
+    const outcome = await append().finally(() => end.abort())
+    this.#heard?.ends(bytesOf(path))
+    this.#sums.set(path, await sum)
+    return outcome
   }
 
-  /** All files are written. */
+  /** All files are written: the folder is left alone from here on. Happened already is success. */
   async finish(): Promise<void> {
+    if (!this.#isOpen) return
     const lines = [...this.#sums].map(([path, sum]) => `${sum}  ${path}\n`)
     await this.write(sumsFile, file => file.add(lines.join('')))
+    this.close()
+    this.#heard?.complete()
   }
 
   close(): void {
-    this.#tree.close()
+    if (this.#isOpen) this.#tree.close()
+    this.#isOpen = false
+  }
+
+  /** Resolves to the descriptor of a new file of the folder's owner. */
+  #create(path: string): number {
+    const fd = this.#tree.createFile(bytesOf(path), fileMode)
+    const { uid, gid } = this.#tree.root
+    if (process.getuid?.() === 0) fs.fchownSync(fd, uid, gid)
+    return fd
   }
 }
 
@@ -89,8 +112,8 @@ export class DumpWriter {
 export class DumpFile {
   readonly #fd: number
   readonly #hash: Hash = createHash('sha256')
-  #waiting: Buffer[] = []
-  #bytes = 0
+  readonly #piece = Buffer.allocUnsafe(chunkBytes)
+  #length = 0
   #closed = false
 
   constructor(fd: number) {
@@ -100,10 +123,14 @@ export class DumpFile {
   /** Text is written in UTF-8. Throws once the file is closed: work that was given up may come late, when its number is that of another file. */
   add(content: string | Uint8Array): void {
     if (this.#closed) throw new Error('The file of the dump is closed.')
-    const bytes = Buffer.from(content as string)
-    this.#waiting.push(bytes)
-    this.#bytes += bytes.length
-    if (this.#bytes >= chunkBytes) this.#flush()
+    const bytes = typeof content === 'string' ? Buffer.from(content) : content
+    for (let at = 0; at < bytes.length; ) {
+      if (this.#length === chunkBytes) this.#flush()
+      const part = bytes.subarray(at, at + chunkBytes - this.#length)
+      this.#piece.set(part, this.#length)
+      this.#length += part.length
+      at += part.length
+    }
   }
 
   /** SHA-256 in hex of everything. */
@@ -118,25 +145,31 @@ export class DumpFile {
   }
 
   #flush(): void {
-    const bytes = Buffer.concat(this.#waiting)
+    const bytes = this.#piece.subarray(0, this.#length)
     this.#hash.update(bytes)
     for (let at = 0; at < bytes.length; ) at += fs.writeSync(this.#fd, bytes, at)
-    this.#waiting = []
-    this.#bytes = 0
+    this.#length = 0
   }
 }
 
-async function* piecesOf(tree: Tree, path: string, signal?: AbortSignal): AsyncGenerator<Buffer> {
+/** Of a file that grows, `whole` aborts once it has everything. */
+async function* piecesOf(
+  tree: Tree,
+  path: string,
+  signal?: AbortSignal,
+  whole: AbortSignal = AbortSignal.abort(),
+): AsyncGenerator<Buffer> {
   const fd = fs.openSync(tree.at(bytesOf(path)), untrustedFileFlags)
   try {
     for (;;) {
       signal?.throwIfAborted()
       const piece = Buffer.allocUnsafe(chunkBytes)
+      const isWhole = whole.aborted
       const read = fs.readSync(fd, piece)
-      if (read === 0) return
-      yield piece.subarray(0, read)
+      if (read > 0) yield piece.subarray(0, read)
+      else if (isWhole) return
       // Others come in between.
-      await setImmediate()
+      await (isWhole || read === chunkBytes ? setImmediate() : pause(lookAgainMs, whole))
     }
   } finally {
     fs.closeSync(fd)
@@ -144,9 +177,9 @@ async function* piecesOf(tree: Tree, path: string, signal?: AbortSignal): AsyncG
 }
 
 /** SHA-256 in hex. */
-async function sumOf(tree: Tree, path: string, signal?: AbortSignal): Promise<string> {
+async function sumOf(...file: Parameters<typeof piecesOf>): Promise<string> {
   const hash = createHash('sha256')
-  for await (const piece of piecesOf(tree, path, signal)) hash.update(piece)
+  for await (const piece of piecesOf(...file)) hash.update(piece)
   return hash.digest('hex')
 }
 
@@ -155,7 +188,6 @@ export class DumpReader {
   readonly #tree: Tree
   /** Relative paths of all files. */
   readonly paths: string[] = []
-
   readonly #signal: AbortSignal | undefined
 
   private constructor(folder: string, signal?: AbortSignal) {

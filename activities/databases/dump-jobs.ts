@@ -2,7 +2,7 @@ import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
 import type { ContainerHost, ContainerSpec, DiskLimits } from '../containers/port.ts'
 import type { HostTraits } from '../containers/spec.ts'
 import { type DatabaseFolders, databaseJob, jobMemoryMb } from './container.ts'
-import { dumpPlace, type EngineJob } from './contents.ts'
+import { dumpPlace, type EngineJob, type HeardDump } from './contents.ts'
 import type { HostedEngines } from './hosted-engine.ts'
 import { databaseVolume } from './names.ts'
 import { places } from './port.ts'
@@ -49,15 +49,17 @@ export interface DumpJobOptions {
   /** Whether jobs may write the data folder, because the engine was never started on it. */
   writesData: boolean
   signal: AbortSignal
+  heard?: HeardDump | undefined
 }
 
 const lastOutputBytes = 4096
 
 /** Containers that dump or load, one at a time under one name: a container that a killed host left is removed before the next. */
 export function dumpJob(options: DumpJobOptions): EngineJob {
-  const { engine, traits, database, folders, dump, disk, writesData, signal } = options
+  const { engine, traits, database, folders, dump, disk, writesData, signal, heard } = options
   return {
     folder: dump,
+    heard,
     data: folders.data,
     async run(command) {
       const job = databaseJob(database, folders, command, traits)
@@ -72,7 +74,6 @@ export function dumpJob(options: DumpJobOptions): EngineJob {
           { source: dump, target: dumpPlace, readOnly: false },
         ],
       }
-      await engine.remove(spec.name)
       await runJob(engine, spec, signal)
     },
   }

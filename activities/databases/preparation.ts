@@ -4,6 +4,7 @@ import type { Db } from '../../db/database.ts'
 import { recordDisk } from '../../db/databases/database-disks.ts'
 import { loadDatabase } from '../../db/databases/databases.ts'
 import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
+import { allEnded } from '../../lib/async/all-ended.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { codeOf } from '../../lib/folders/disk-names.ts'
 import { databaseSeconds } from '../../policy/databases/database-steps.ts'
@@ -50,18 +51,19 @@ const marker = 'initialised'
 
 /**
  * Makes the volume of a new database with a data folder that its engine can serve. Without the mark at its end everything is made anew:
- * an interrupted attempt leaves nothing that a later one would use.
+ * an interrupted attempt leaves nothing that a later one would use. `meanwhile` is called while what was made gets onto the disk.
  */
 export async function prepareVolume(
   options: PreparationOptions,
   database: DatabaseFacts,
   signal: AbortSignal,
+  meanwhile: () => Promise<void> = async () => {},
 ): Promise<void> {
   const { volumes } = options
   const volume = databaseVolume(database)
   if (await isInitialised(volumes.path(volume))) return
   await initialise(options, database, 'serve', signal)
-  await completeVolume(options, volume)
+  await allEnded([completeVolume(options, volume), meanwhile()])
 }
 
 /**
@@ -137,12 +139,12 @@ async function initialise(
   const { data } = hosted.foldersOf(database)
   await emptyVolume(options, database)
   // Both end before a failure is passed on: the next attempt removes what they write to.
-  const [placed, settled] = await Promise.allSettled([
-    templates?.place({ ...database, image: database.imageId ?? database.image }, { data, uid: database.uid }, signal),
+  const image = database.imageId ?? database.image
+  const [isPlaced] = await allEnded([
+    templates?.place({ ...database, image }, { data, uid: database.uid }, signal) ?? Promise.resolve(false),
     hosted.settle(database, use),
   ])
-  for (const outcome of [placed, settled]) if (outcome.status === 'rejected') throw outcome.reason
-  if (placed.status === 'fulfilled' && placed.value) return
+  if (isPlaced) return
   for (const command of adapter.initialise(hosted.traitsOf(database))) {
     const within = deadlineSignal(databaseSeconds.initialise * 1000, signal)
     await runJob(engine, await limitedJob(options, database, command), within).catch(notInitialised)

@@ -30,12 +30,14 @@ export function databaseRemoval(
       await admit()
     },
 
-    /** Removes its volumes, and the owner's network and share of the host when nothing else uses them. */
+    /** Removes its volumes, what a creation has made to run on them, and the owner's network and share of the host when nothing else uses them. */
     async removeDatabaseVolumes(input: DatabaseStepInput): Promise<void> {
       const ownerId = await lateTurn('removeDatabaseVolumes', input, async step => {
         const { row, running, kind, databaseId } = step
         if (row && !(running && kind === 'create'))
           throw refusal('ACTION_FAILED', `The database ${databaseId} is not deleted yet.`)
+        for (const { name } of await engine.list({ [labels.host]: traits.id, [labels.database]: databaseId }))
+          await engine.remove(name)
         for (const volume of await volumes.list())
           if (databaseOfVolume(volume)?.id === databaseId) await volumes.remove(volume)
         return step.ownerId

@@ -3,6 +3,7 @@ import { Socket } from 'node:net'
 import { answerJob, failedReply } from '../child-process/child-life.ts'
 import { residentBytes } from '../child-process/memory.ts'
 import { digestTree } from './digest.ts'
+import { GrowingFiles } from './growing.ts'
 import { archiveDescriptor, type PauseRequest, type SnapshotJob, type SnapshotReply } from './job.ts'
 import { makeSnapshot } from './make.ts'
 import { ArchiveOutput } from './output.ts'
@@ -22,14 +23,15 @@ async function carryOut(job: SnapshotJob): Promise<SnapshotTotals | null> {
   return null
 }
 
-async function make({ files, facts }: SnapshotJob & { kind: 'make' }): Promise<SnapshotTotals> {
+async function make({ files, facts, isFilled }: SnapshotJob & { kind: 'make' }): Promise<SnapshotTotals> {
   const out = new ArchiveOutput(new Socket({ fd: archiveDescriptor, readable: false }))
   const request = (kind: PauseRequest['kind']) => process.send!({ kind } satisfies PauseRequest)
   const pause = async () => {
     request('pause')
     await once(process, 'message')
   }
-  const snapshot = await makeSnapshot({ files, facts, out, pause, resume: () => request('resume') })
+  const growing = isFilled ? null : new GrowingFiles(take => process.on('message', take))
+  const snapshot = await makeSnapshot({ files, facts, out, growing, pause, resume: () => request('resume') })
   await out.end()
   return snapshot
 }

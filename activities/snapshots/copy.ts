@@ -3,6 +3,7 @@ import { constants, type Stats } from 'node:fs'
 import { KiB } from '../../lib/bytes.ts'
 import { codeOf, textOf, untrustedFileFlags, vanished } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
+import { type GrowingFile, readGrowing } from './growing.ts'
 import type { ManifestLine } from './manifest.ts'
 import type { ArchiveOutput } from './output.ts'
 import { type Fill, type Packed, packStream, packWhole, shrinks, stored, storeStream, wholeBytes } from './pack.ts'
@@ -56,6 +57,29 @@ export class TreeCopy {
     }
     for (const [path, { pass }] of this.copied) if (pass < this.#pass) this.copied.delete(path)
     return this.#out.position - start
+  }
+
+  /** Copies a file that grows, to its end. The next pass copies it again if it was changed in another way. */
+  async growing(file: GrowingFile, level: number): Promise<void> {
+    const { path } = file
+    const fd = fs.openSync(this.#tree.at(path), untrustedFileFlags)
+    try {
+      const began = fs.fstatSync(fd)
+      if (file.isWhole || !began.isFile()) return await this.#copy(path, began, Number.POSITIVE_INFINITY, level)
+      let at = 0
+      const fill: Fill = into =>
+        readGrowing(file, into, rest => {
+          const read = fs.readSync(fd, rest, 0, rest.length, at)
+          at += read
+          return read
+        })
+      const draft = { ...this.#draft(began, 'file', Number.POSITIVE_INFINITY), deflated: !file.isPacked }
+      await this.#addStream(path, draft, { fill, bytes: Number.POSITIVE_INFINITY }, level)
+      const { mode, mtime, ctime } = this.#draft(fs.fstatSync(fd), 'file', Number.POSITIVE_INFINITY)
+      this.copied.set(path, { ...this.copied.get(path)!, mode, mtime, ctime })
+    } finally {
+      fs.closeSync(fd)
+    }
   }
 
   async #copy(path: string, stats: Stats, unsafeFrom: number, level: number): Promise<void> {
@@ -140,6 +164,7 @@ function isUnchanged(copied: Copied, stats: Stats): boolean {
 
 interface Filler {
   fill: Fill
+  /** Infinite where that is not known. */
   bytes: number
 }
 

@@ -6,7 +6,7 @@ export const archiveDescriptor = 4
 
 /** The job that the child receives. It answers with a `SnapshotReply` and ends. */
 export type SnapshotJob =
-  | { kind: 'make'; files: string; facts: ArchiveFacts }
+  | { kind: 'make'; files: string; facts: ArchiveFacts; isFilled: boolean }
   | { kind: 'verify' }
   | { kind: 'digest'; folder: string }
   | { kind: 'unpack'; folder: string; owner: Owner | null }
@@ -16,6 +16,12 @@ export type SnapshotJob =
 export interface PauseRequest {
   kind: 'pause' | 'resume'
 }
+
+/** Sent to a child that copies a folder while it is filled: in this order of each file, and `filled` at the end of all. */
+export type FillMessage =
+  | { kind: 'begins'; path: string; isPacked: boolean }
+  | { kind: 'ends'; path: string }
+  | { kind: 'filled' }
 
 export type SnapshotReply = { peakBytes: number } & (
   | { kind: 'done'; snapshot: SnapshotTotals | null }

@@ -3,10 +3,11 @@ import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { Tree } from '../../lib/folders/tree.ts'
 import { type Copied, TreeCopy, zipEntry } from './copy.ts'
+import type { GrowingFiles } from './growing.ts'
 import { manifestName } from './job.ts'
 import { comparePaths, firstLine, lastLine, type ManifestLine, Tally, writeLine } from './manifest.ts'
 import type { ArchiveOutput } from './output.ts'
-import { type Fill, packStream } from './pack.ts'
+import { type Fill, levels, packStream } from './pack.ts'
 import type { ArchiveFacts, SnapshotTotals } from './port.ts'
 import { centralRecord, dataDescriptor, endRecords, localHeader, type ZipEntry } from './zip.ts'
 
@@ -14,6 +15,8 @@ export interface Making {
   files: string
   facts: ArchiveFacts
   out: ArchiveOutput
+  /** What another process still writes into the folder; null = nothing. */
+  growing: GrowingFiles | null
   /** Resolves once the program is frozen. */
   pause(): Promise<void>
   resume(): void
@@ -26,20 +29,15 @@ const furtherPasses = 3
 /** Sparse files, and files with several names, can exceed the size of their disk. */
 const timesOfDisk = 2
 
-/**
- * Deflate levels: the default of `zip`, and the fastest while a program is frozen and for dumps, which are as large as a database: 64 MB of
- * MySQL are stored in 4.0 s instead of 4.9 s.
- */
-const levels = { usual: 6, fastest: 1 } as const
-
 /** Writes the whole archive. What changed during a pass is copied again, the last time while the program is frozen. */
 export async function makeSnapshot(making: Making): Promise<SnapshotTotals> {
-  const { files, facts, out } = making
+  const { files, facts, out, growing } = making
   const tree = new Tree(files, { readOnly: true })
   const disk = statfsSync(files)
   const copy = new TreeCopy(tree, out, timesOfDisk * disk.blocks * disk.bsize)
   // Nothing writes to a dump, or to what an install step made.
   const isStill = !('appId' in facts)
+  if (growing) for await (const file of growing) await copy.growing(file, levels.fastest)
   if (isStill) await copyStill(copy)
   const pausedMs = isStill ? 0 : await copyLive(copy, making)
   tree.close()

@@ -33,10 +33,23 @@ interface InstallArchiveFacts {
   installKey: string
 }
 
+/** What an archive hears of a folder that is filled while it is copied. Paths are relative; each character is one byte (lib/folders/tree.ts). */
+export interface Filling {
+  /** From now on bytes are appended to this file, and none is changed. `isPacked`: no bytes of it would shrink. */
+  begins(path: string, isPacked: boolean): void
+  /** The file has all its bytes. */
+  ends(path: string): void
+}
+
 export interface SnapshotRequest {
   /** The application's own folder, `files/` of its volume. */
   files: string
   facts: ArchiveFacts
+  /**
+   * Fills the folder of what is no application, which is copied meanwhile; resolves once nothing writes to it any more. What it rejects with
+   * fails the archive. Omitted = it is filled already.
+   */
+  fill?: ((filling: Filling) => Promise<void>) | undefined
   /** Resolves once the program is frozen; called when everything is copied except what changed meanwhile. */
   pause(): Promise<void>
   /** Resumes the program. Called once for each `pause`, also when the snapshot fails. */
@@ -68,9 +81,16 @@ export interface Snapshots {
   verify(file: FileHandle, signal: AbortSignal): Promise<SnapshotTotals>
   /**
    * Unpacks into an empty folder that belongs to `owner`, as that user, and compares every file with the manifest; resolves to its totals.
-   * On failure leaves the folder empty and rejects with `SnapshotCorrupt`, or with `NoSpaceLeft` (lib/folders/no-space-left.ts).
+   * On failure leaves the folder empty and rejects with `SnapshotCorrupt`, or with `NoSpaceLeft` (lib/folders/no-space-left.ts). Synced, unless
+   * `isKept` is false.
    */
-  unpack(file: FileHandle, folder: string, owner: Owner | null, signal: AbortSignal): Promise<SnapshotTotals>
+  unpack(
+    file: FileHandle,
+    folder: string,
+    owner: Owner | null,
+    signal: AbortSignal,
+    use?: { isKept: boolean },
+  ): Promise<SnapshotTotals>
 }
 
 /** The files cannot be archived, and a retry is useless; the message says which one and why. */

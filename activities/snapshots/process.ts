@@ -4,7 +4,7 @@ import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { snapshotPauseSeconds } from '../../policy/timeouts.ts'
 import { Pause } from './pause.ts'
-import type { SnapshotRequest, Snapshots, SnapshotTotals } from './port.ts'
+import type { Filling, SnapshotRequest, Snapshots, SnapshotTotals } from './port.ts'
 import { SnapshotChild } from './spawn.ts'
 
 export interface SnapshotOptions {
@@ -25,10 +25,10 @@ export function snapshots({
   const limits = { memoryBytes: memoryMb * MiB, onPeak: observe }
 
   function make(request: SnapshotRequest) {
-    const { files, facts, signal } = request
+    const { files, facts, fill, signal } = request
     const pause = new Pause(request, pauseSeconds)
     const child: SnapshotChild = new SnapshotChild(
-      { kind: 'make', files, facts },
+      { kind: 'make', files, facts, isFilled: !fill },
       {
         ...limits,
         archive: null,
@@ -41,6 +41,7 @@ export function snapshots({
       },
     )
     const totals = finish(child, pause)
+    if (fill) fillFor(child, fill)
     return { body: bodyOf(child, totals), totals }
   }
 
@@ -52,12 +53,12 @@ export function snapshots({
     async verify(file, signal) {
       return (await new SnapshotChild({ kind: 'verify' }, { ...limits, archive: file.fd, signal }).done)!
     },
-    async unpack(file, folder, owner, signal) {
+    async unpack(file, folder, owner, signal, { isKept } = { isKept: true }) {
       const child = new SnapshotChild({ kind: 'unpack', folder, owner }, { ...limits, archive: file.fd, signal })
       try {
         const snapshot = (await child.done)!
-        // The folder replaces the application's files, so it must survive a power cut.
-        await runProcess('sync', ['-f', folder], { env: systemEnvironment })
+        // A folder that replaces the application's files must survive a power cut.
+        if (isKept) await runProcess('sync', ['-f', folder], { env: systemEnvironment })
         return snapshot
       } catch (error) {
         const cleaning = { ...limits, archive: file.fd, signal: AbortSignal.timeout(clearSeconds * 1000) }
@@ -69,6 +70,18 @@ export function snapshots({
 }
 
 const clearSeconds = 600
+
+/** Tells the child of what it copies meanwhile. */
+function fillFor(child: SnapshotChild, fill: NonNullable<SnapshotRequest['fill']>): void {
+  const filling: Filling = {
+    begins: (path, isPacked) => child.tell({ kind: 'begins', path, isPacked }),
+    ends: path => child.tell({ kind: 'ends', path }),
+  }
+  fill(filling).then(
+    () => child.tell({ kind: 'filled' }),
+    error => child.end(error),
+  )
+}
 
 async function finish(child: SnapshotChild, pause: Pause): Promise<SnapshotTotals> {
   try {

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { smallYoungGeneration } from '../archives/spawn.ts'
 import { failureOf, JobChild } from '../child-process/job-child.ts'
-import type { PauseRequest, SnapshotJob, SnapshotReply } from './job.ts'
+import type { FillMessage, PauseRequest, SnapshotJob, SnapshotReply } from './job.ts'
 import { SnapshotCorrupt, SnapshotRefused, type SnapshotTotals } from './port.ts'
 
 export interface ChildOptions {
@@ -46,6 +46,10 @@ export class SnapshotChild {
 
   confirmPause(): void {
     this.#child.send('paused')
+  }
+
+  tell(message: FillMessage): void {
+    this.#child.send(message)
   }
 
   /** Ends the child for this reason. Ended already is success. */

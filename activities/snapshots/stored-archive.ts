@@ -27,7 +27,8 @@ export async function storeArchive(
   }
   const reads = during.read ?? readBack
   return inNewSegment(options.db, async segmentId => {
-    await during.step('copying files')
+    // What is filled meanwhile says so itself.
+    if (!request.fill) await during.step('copying files')
     const { stored, archive } = await copy(options, request, segmentId)
     const read = await reads(segmentId).catch(corruptAgain)
     if (read.digest !== archive.digest)
@@ -42,6 +43,10 @@ async function copy({ store, snapshots }: ArchiveStoreOptions, request: Snapshot
   try {
     const [stored, archive] = await Promise.all(ends)
     return { stored, archive }
+  } catch (error) {
+    // What makes the archive would wait for its reader.
+    body.destroy()
+    throw error
   } finally {
     await Promise.allSettled(ends)
   }

@@ -41,6 +41,13 @@ export function diskVerdict(space: DiskSpace, isReadOnly: boolean): DiskVerdict 
   return share < diskWarnings.writableAgain ? 'admit writes' : 'keep'
 }
 
+/**
+ * Whether an engine that serves may write so many bytes next to its data for a while, so that what its clients write meanwhile is not refused for
+ * lack of room: some is left for that.
+ */
+export const hasRoomToDump = ({ usedBytes, totalBytes }: DiskSpace, bytes: number): boolean =>
+  usedBytes + bytes < diskWarnings.writableAgain * totalBytes
+
 /** Whether a ballast may be made next to what is there: never so that it fills the disk. */
 export const hasRoomForBallast = ({ freeBytes, ballastBytes }: DiskSpace): boolean =>
   ballastBytes < diskGuard.ballastBytes && freeBytes >= 2 * diskGuard.ballastBytes

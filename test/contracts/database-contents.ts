@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ExecutionContext, SerialFn } from 'ava'
 import { DumpCorrupt } from '../../activities/databases/contents.ts'
@@ -81,6 +81,39 @@ export function databaseContentsContract(
       t.is(statSync(join(database.dump, file)).uid, database.traits.uid, file)
       for (const secret of secrets) t.false(content.includes(secret), file)
     }
+  })
+
+  test(`${name}: what hears of a dump may copy each file from its beginning on, and all of them once it is complete`, async t => {
+    const database = await source()
+    const folder = database.dumpFolder()
+    const [begun, ended] = [new Set<string>(), new Set<string>()]
+    const starts = new Map<string, Buffer>()
+    let complete: string[] | null = null
+    const look = () => {
+      for (const path of begun) starts.set(path, readFileSync(join(folder, path)).subarray(0, 65_536))
+    }
+    const looking = setInterval(look, 2)
+    const heard = {
+      begins(path: string) {
+        t.is(complete, null)
+        begun.add(path)
+      },
+      ends(path: string) {
+        t.true(begun.has(path))
+        ended.add(path)
+      },
+      complete() {
+        complete = Object.keys(filesOf(folder))
+      },
+    }
+    await database
+      .locally(local => subject().contents.dump(local, { ...database.job(folder), heard }))
+      .finally(() => clearInterval(looking))
+    const files = filesOf(folder)
+    // Engines whose dump is one file of their own say nothing.
+    if (begun.size > 0) t.deepEqual(complete, Object.keys(files))
+    t.deepEqual(ended, begun)
+    for (const [path, start] of starts) t.true(files[path]!.subarray(0, start.length).equals(start), path)
   })
 
   test(`${name}: a damaged dump is refused, or has other contents`, async t => {

@@ -1,8 +1,9 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
 import test from 'ava'
 import { DumpPrevented } from '../../../activities/databases/contents.ts'
-import { databaseJobName } from '../../../activities/databases/names.ts'
+import { databaseContainerName, databaseJobName } from '../../../activities/databases/names.ts'
 import { EngineUnavailable, type LocalEngine } from '../../../activities/databases/port.ts'
+import { readSetting } from '../../../activities/databases/settings-folder.ts'
 import { transaction } from '../../../db/database.ts'
 import { recordDatabaseStopped } from '../../../db/databases/databases.ts'
 import { markSnapshotGood, recordSnapshotProof } from '../../../db/snapshots/snapshots.ts'
@@ -222,6 +223,40 @@ test.serial('a password that was reset while a restore made its copy opens nothi
   const remote = await host.remote()
   t.is(await login(remote, await host.password(2)), 'accepted')
   t.is(await login(remote, await host.password(1)), 'refused')
+})
+
+test.serial('an engine serves until what starts after it on a restored volume has nothing left to make', async t => {
+  const host = await serving(t, redis)
+  const { db, id, engine, made } = host
+  const snapshot = await host.beginSnapshot()
+  const taken = await snapshot.step((steps, input) => steps.takeDatabaseSnapshot(input))
+  await transaction(db, async trx => {
+    await markSnapshotGood(trx, snapshot.id, taken)
+    await recordSnapshotProof(trx, snapshot.id, taken)
+  })
+  await snapshot.end()
+  const volumes = { dump: 10, copy: 11 }
+  const copy = { ...(await host.facts()), generation: volumes.copy }
+  const restore = await host.begin('restore', { snapshotId: snapshot.snapshot, volumes })
+  await restore.step((steps, input) => steps.prepareRestore(input))
+
+  const found: unknown[] = []
+  const { stop: end } = engine
+  engine.stop = async (name, seconds) => {
+    const { certificate } = await host.facts()
+    const isSettled = (await readSetting(host.hosted.foldersOf(copy), 'server.crt')) === certificate
+    found.push([name, (await engine.inspect(databaseContainerName(copy)))?.status, isSettled])
+    await end(name, seconds)
+  }
+  await restore.step((steps, input) => steps.stopDatabase(input, { mustRun: false }))
+  t.deepEqual(found, [[databaseContainerName({ id, generation: 1 }), 'created', true]])
+  engine.stop = end
+
+  await db('databases').where({ id }).update({ generation: volumes.copy, status: 'restarting' })
+  const before = made.length
+  await restore.step((steps, input) => steps.startDatabase(input, { mustStand: false }))
+  t.is(made.length, before, 'the start takes the container that is there')
+  t.true(await host.running())
 })
 
 test.serial('a change of the password that has not ended is made again before the engine serves', async t => {

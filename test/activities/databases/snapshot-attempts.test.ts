@@ -1,6 +1,8 @@
 import test from 'ava'
 import { type DatabaseSnapshotOptions, databaseSnapshotActivities } from '../../../activities/database-snapshots.ts'
 import type { HostedEngines } from '../../../activities/databases/hosted-engine.ts'
+import { filesystemStore } from '../../../activities/objects/filesystem.ts'
+import { snapshots } from '../../../activities/snapshots/process.ts'
 import { snapshotSlots } from '../../../activities/snapshots/snapshot-slots.ts'
 import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
@@ -35,7 +37,11 @@ test('between two attempts of a snapshot nothing else gets the room that it need
   const steps = databaseSnapshotActivities({
     ...{ db, volumes, engine: new FakeContainerHost(), locks: appLocks(), traits: { id: hostId }, diskMb: () => 100 },
     ...{ sharedUid: process.getuid?.() ?? 0, hosted: { traitsOf: () => ({}) } as unknown as HostedEngines },
-    slots: snapshotSlots(db, { lookEveryMs: 5 }),
+    ...{
+      slots: snapshotSlots(db, { lookEveryMs: 5 }),
+      snapshots: snapshots(),
+      store: await filesystemStore(ownFolder(t)),
+    },
     contentsOf: () => {
       throw new Error('The engine has no connection left.')
     },

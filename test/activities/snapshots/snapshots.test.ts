@@ -3,10 +3,11 @@ import { once } from 'node:events'
 import * as fs from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import test, { type ExecutionContext } from 'ava'
 import { withCode } from '../../../activities/failures.ts'
-import { SnapshotCorrupt, SnapshotRefused } from '../../../activities/snapshots/port.ts'
+import { type Filling, SnapshotCorrupt, SnapshotRefused } from '../../../activities/snapshots/port.ts'
 import { snapshots } from '../../../activities/snapshots/process.ts'
 import { readSnapshot } from '../../../activities/snapshots/read.ts'
 import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
@@ -221,6 +222,66 @@ test('large changes during the copy are copied before the pause', async t => {
   t.true(read - readAtPause < 8 << 20, `${readAtPause} of ${read} bytes before the pause`)
   t.is(bytes, 1100 * 65_536)
   t.is((await verified(archive)).files, 2)
+})
+
+test('a folder is copied while it is filled, as it is at the end', async t => {
+  const { files, target, archive } = places(t)
+  const grows =
+    (name: string, pieces: number, isPacked: boolean, piece = randomPiece) =>
+    async (filling: Filling) => {
+      fs.writeFileSync(join(files, name), '')
+      filling.begins(name, isPacked)
+      for (let n = 0; n < pieces; n++) {
+        fs.appendFileSync(join(files, name), piece())
+        await sleep(2)
+      }
+      filling.ends(name)
+    }
+  const read: number[] = []
+  const fill = async (filling: Filling) => {
+    await grows('packed', 60, true)(filling)
+    // It is archived before the folder has everything.
+    await comesTrue(() => (read.at(-1) ?? 0) > 3_500_000)
+    fs.mkdirSync(join(files, 'below'))
+    await grows('below/text', 40, false, () => Buffer.from('the same again '.repeat(5000)))(filling)
+    for (const name of ['empty', 'small']) {
+      fs.writeFileSync(join(files, name), name === 'empty' ? '' : 'x')
+      filling.begins(name, false)
+      filling.ends(name)
+    }
+    await grows('changed later', 5, true)(filling)
+    await comesTrue(() => (read.at(-1) ?? 0) > 4_100_000)
+    fs.writeFileSync(join(files, 'changed later'), 'other bytes')
+    fs.writeFileSync(join(files, 'never announced'), 'y')
+  }
+  const { body, totals } = port.make(requestOf(files, { facts: { installKey: 'k' }, fill }))
+  const out = fs.createWriteStream(archive)
+  for await (const piece of body) {
+    read.push((read.at(-1) ?? 0) + piece.length)
+    out.write(piece)
+  }
+  out.end()
+  await once(out, 'close')
+  const made = await totals
+  t.is(made.digest, (await port.digest(files, never)).digest)
+  t.is((await verified(archive)).digest, made.digest)
+  await unpacked(archive, target)
+  t.deepEqual(seen(target), seen(files))
+  await run('unzip', ['-tq', archive])
+  t.true(fs.statSync(archive).size < 4_500_000, 'what shrinks is packed')
+})
+
+test('a folder that cannot be filled has no archive, and the reason is that of what fills it', async t => {
+  const { files, archive } = places(t)
+  const reason = new Error('the engine has ended')
+  const fill = async (filling: Filling) => {
+    fs.writeFileSync(join(files, 'half'), 'half')
+    filling.begins('half', true)
+    await sleep(50)
+    throw reason
+  }
+  const request = requestOf(files, { facts: { installKey: 'k' }, fill })
+  t.is(await t.throwsAsync(snapshotTo(archive, port, request)), reason)
 })
 
 test('a program that would be frozen for too long resumes, and its snapshot fails', async t => {

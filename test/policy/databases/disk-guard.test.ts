@@ -4,6 +4,7 @@ import {
   diskGuard,
   diskVerdict,
   hasRoomForBallast,
+  hasRoomToDump,
   isOutOfRoom,
   needsBallastToStart,
   usedShare,
@@ -29,6 +30,11 @@ test('a ballast is made where it leaves as much again, unless it is whole', t =>
   const room = (freeMb: number, ballastMb: number) =>
     hasRoomForBallast(space({ freeBytes: freeMb * MB, ballastBytes: ballastMb * MB }))
   t.deepEqual([room(64, 0), room(63, 0), room(64, 31), room(1000, 32)], [true, false, true, false])
+})
+
+test('a dump next to the data fits below 95 % of the disk', t => {
+  const room = (usedMb: number, bytesMb: number) => hasRoomToDump(space({ usedBytes: usedMb * MB }), bytesMb * MB)
+  t.deepEqual([room(500, 449), room(500, 450), room(949, 0), room(980, 0)], [true, false, true, false])
 })
 
 test('an engine starts without the ballast when less than 24 MB are free, and lacks room when there is none either', t => {

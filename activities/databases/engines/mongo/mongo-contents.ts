@@ -26,7 +26,7 @@ const metadata = '.metadata.json'
  */
 export const mongoContents: DatabaseContents = {
   async dump(engine, job) {
-    return writeDump(job.folder, engine.signal, writer =>
+    return writeDump(job, engine.signal, writer =>
       reading(engine, (client, session) => readContents(client, session, writer)),
     )
   },

@@ -1,7 +1,7 @@
 import { databaseSeconds } from '../../../../policy/databases/database-steps.ts'
 import { type DatabaseContents, DumpCorrupt, dumpPlace, type EngineJob } from '../../contents.ts'
-import { readDump, writeDump } from '../../dump-files.ts'
-import { type LocalEngine, places } from '../../port.ts'
+import { type DumpFile, readDump, writeDump } from '../../dump-files.ts'
+import { places } from '../../port.ts'
 import { databasesOf } from './contents/definitions.ts'
 import { readContents } from './contents/digest.ts'
 import { scriptWriter } from './contents/script.ts'
@@ -22,17 +22,18 @@ const client = [
 ].join(' ')
 
 export const mysqlContents: DatabaseContents = {
-  async dump(engine, job) {
-    return writeDump(job.folder, engine.signal, async writer => {
-      const { users, unusable, digest } = await writer.write(scriptFile, file =>
-        mysqlSession(engine, copySeconds, session => readContents(session, scriptWriter(session, file))),
-      )
-      await writer.write(usersFile, file => file.add(`${JSON.stringify(users, null, 2)}\n`))
-      const views = unusable.map(({ database, name, statement }) => ({ database, name, statement: String(statement) }))
-      await writer.write(unusableFile, file => file.add(`${JSON.stringify(views, null, 2)}\n`))
-      return digest
-    })
-  },
+  dump: (engine, job) =>
+    writeDump(job, engine.signal, writer =>
+      mysqlSession(engine, copySeconds, async session => {
+        const read = (file: DumpFile) => readContents(session, scriptWriter(session, file))
+        const { users, unusable, digest } = await writer.write(scriptFile, read)
+        await writer.write(usersFile, file => file.add(`${JSON.stringify(users, null, 2)}\n`))
+        const views = unusable.map(({ database, name, statement }) => ({ database, name, statement: `${statement}` }))
+        await writer.write(unusableFile, file => file.add(`${JSON.stringify(views, null, 2)}\n`))
+        await writer.finish()
+        return digest()
+      }),
+    ),
 
   async loadBeforeStart() {},
 
@@ -50,8 +51,11 @@ export const mysqlContents: DatabaseContents = {
     await mysqlSession(engine, copySeconds, session => grantUsers(session, users))
   },
 
-  digest: async (engine: LocalEngine) =>
-    (await mysqlSession(engine, copySeconds, session => readContents(session))).digest,
+  digest: engine =>
+    mysqlSession(engine, copySeconds, async session => {
+      const { digest } = await readContents(session)
+      return digest()
+    }),
 }
 
 async function usersOfDump(folder: string, signal?: AbortSignal): Promise<User[]> {

@@ -1,10 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { escapeIdentifier } from 'pg'
-import { Tree } from '../../../../lib/folders/tree.ts'
 import { databaseSeconds } from '../../../../policy/databases/database-steps.ts'
 import { type DatabaseContents, DumpCorrupt, dumpPlace, type EngineJob } from '../../contents.ts'
 import { readDump, writeDump } from '../../dump-files.ts'
-import { type DatabaseTraits, EngineUnavailable, type LocalEngine, places } from '../../port.ts'
+import { EngineUnavailable, type LocalEngine } from '../../port.ts'
 import {
   type Accounts,
   databaseStatement,
@@ -13,7 +12,8 @@ import {
   roleStatements,
   storeSettings,
 } from './contents/accounts.ts'
-import { contentsOfDatabase, readerSettings, type SequenceValues } from './contents/digest.ts'
+import { contentsOfDatabase, readerSettings } from './contents/digest.ts'
+import { connection, dumpDatabase, dumpFile } from './contents/dump.ts'
 import { asPlatform, program } from './postgres.ts'
 import { loaderPrefix, platformRole } from './postgres-settings.ts'
 
@@ -22,7 +22,6 @@ const { copy: copySeconds } = databaseSeconds
 const accountsFile = 'databases.json'
 /** The same for those who load a dump by their own means. Never read here. */
 const rolesFile = 'roles.sql'
-const dumpFile = (number: number): string => `${number}.dump`
 
 /** In `databases.json`. The dump of a database has its number here. */
 interface Dumped extends Accounts {
@@ -34,20 +33,26 @@ interface Dumped extends Accounts {
 export const postgresContents: DatabaseContents = {
   async dump(engine, job) {
     const accounts = await asPlatform(engine, { seconds: copySeconds, settings: readerSettings }, readAccounts)
-    const publicSchemas: boolean[] = []
-    const contents: string[] = []
-    for (const [number, { name }] of accounts.databases.entries()) {
-      const dumped = await dumpDatabase(engine, job, name, number)
-      publicSchemas.push(dumped.publicSchema)
-      contents.push(dumped.contents)
-    }
-    const all: Dumped = { version: 1, ...accounts, publicSchemas }
-    await writeDump(job.folder, engine.signal, async writer => {
-      for (const number of contents.keys()) await writer.include(dumpFile(number))
-      await writer.write(accountsFile, file => file.add(`${JSON.stringify(all, null, 1)}\n`))
-      await writer.write(rolesFile, file => file.add(`${roleStatements(accounts).join(';\n')};\n`))
+    const [publicSchemas, contents]: [boolean[], string[]] = [[], []]
+    return writeDump(job, engine.signal, async writer => {
+      /** The last database is digested when the dump is complete. */
+      const finishAfterLast = async () => {
+        if (publicSchemas.length < accounts.databases.length) return
+        const all: Dumped = { version: 1, ...accounts, publicSchemas }
+        await writer.write(accountsFile, file => file.add(`${JSON.stringify(all, null, 1)}\n`))
+        await writer.write(rolesFile, file => file.add(`${roleStatements(accounts).join(';\n')};\n`))
+        await writer.finish()
+      }
+      await finishAfterLast()
+      for (const [number, { name }] of accounts.databases.entries()) {
+        const dumped = (hasPublicSchema: boolean) => {
+          publicSchemas.push(hasPublicSchema)
+          return finishAfterLast()
+        }
+        contents.push(await dumpDatabase(engine, job, { name, number, writer, dumped }))
+      }
+      return digestOf(accounts, contents)
     })
-    return digestOf(accounts, contents)
   },
 
   async loadBeforeStart() {},
@@ -79,77 +84,6 @@ const digestOf = (accounts: Accounts, contents: string[]): string =>
   createHash('sha256')
     .update(JSON.stringify([accounts, contents]))
     .digest('hex')
-
-/** Options of the programs, with a database whose name may be anything. */
-const connection = ({ port }: DatabaseTraits, user: string, database: string): string =>
-  Object.entries({
-    host: places.run,
-    port,
-    user,
-    dbname: database,
-    options: '-c role=none -c default_transaction_read_only=off',
-  })
-    .map(([name, value]) => `${name}='${String(value).replaceAll(/['\\]/g, '\\$&')}'`)
-    .join(' ')
-
-/** Dumps one database and digests it, both as one transaction sees it. */
-async function dumpDatabase(engine: LocalEngine, job: EngineJob, database: string, number: number) {
-  const pg = (name: string) => program(engine.traits.version, name)
-  const file = `${dumpPlace}/${dumpFile(number)}`
-  const sequences = `${number}.sequences`
-  /** The values of sequences that are in the dump: those in the engine may have changed. */
-  const steps = [
-    `${pg('pg_dump')} -Fc -Z zstd:1 --no-password --lock-wait-timeout=60s --snapshot="$2" --file=${file} --dbname="$1"`,
-    `${pg('pg_restore')} --list ${file} | { grep -E '^[0-9]+; [0-9]+ [0-9]+ SEQUENCE SET ' || true; } > /tmp/list`,
-    `${pg('pg_restore')} --use-list=/tmp/list --file=${dumpPlace}/${sequences} ${file}`,
-  ]
-  const failures: unknown[] = []
-  const dumped = await asPlatform(
-    engine,
-    { seconds: copySeconds, database, settings: readerSettings },
-    async client => {
-      await client.query('begin isolation level repeatable read read only')
-      const { rows } = await client.query(
-        `select pg_export_snapshot() as snapshot, to_regnamespace('public') is not null as public`,
-      )
-      try {
-        await job.run([
-          'sh',
-          '-ec',
-          steps.join('\n'),
-          'sh',
-          connection(engine.traits, platformRole, database),
-          rows[0].snapshot,
-        ])
-        const values = sequenceValues(taken(job, sequences))
-        return { publicSchema: rows[0].public as boolean, contents: await contentsOfDatabase(client, values) }
-      } catch (error) {
-        failures.push(error)
-        return null
-      }
-    },
-  )
-  if (!dumped) throw failures[0]
-  return dumped
-}
-
-/** The text of a file that a job has written, which is removed. */
-function taken(job: EngineJob, name: string): string {
-  const tree = new Tree(job.folder)
-  try {
-    const text = tree.read(name)
-    tree.remove(name)
-    if (text === null) throw new Error(`The job has not written ${name}.`)
-    return text
-  } finally {
-    tree.close()
-  }
-}
-
-function sequenceValues(text: string): SequenceValues {
-  const calls = text.matchAll(/^SELECT pg_catalog\.setval\('((?:[^']|'')*)', (-?\d+), (true|false)\);$/gm)
-  return new Map([...calls].map(([, name, value, called]) => [name!.replaceAll("''", "'"), `${value} ${called}`]))
-}
 
 async function load(engine: LocalEngine, job: EngineJob, dumped: Dumped): Promise<void> {
   const loader = `${loaderPrefix}${randomBytes(8).toString('hex')}`

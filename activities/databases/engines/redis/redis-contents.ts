@@ -1,12 +1,15 @@
+import { dirname } from 'node:path'
 import type { Redis } from 'ioredis'
 import { ignoreError } from '../../../../lib/async/ignore-error.ts'
 import { pause } from '../../../../lib/async/loop.ts'
 import { databaseSeconds } from '../../../../policy/databases/database-steps.ts'
+import { diskVerdict, hasRoomToDump } from '../../../../policy/databases/disk-guard.ts'
 import { type DatabaseContents, DumpCorrupt, DumpPrevented, dumpPlace, type EngineJob } from '../../contents.ts'
+import { diskSpace } from '../../disk-space.ts'
 import { places } from '../../port.ts'
-import { asPlatform } from './redis.ts'
+import { asPlatform, numberIn } from './redis.ts'
 import { digestOf } from './redis-digest.ts'
-import { discardDumps, dumpFile } from './redis-drafts.ts'
+import { discardDumps, dumpFile, emptyDumps } from './redis-drafts.ts'
 
 const { copy: copySeconds } = databaseSeconds
 const pollMs = 50
@@ -26,8 +29,8 @@ const damaged = 65
 export const redisContentsWithin = (scriptSeconds: number): DatabaseContents => ({
   async dump(engine, job) {
     try {
-      const saved = await asPlatform(engine, { seconds: copySeconds }, redis => save(redis, scriptSeconds))
-      if (!saved) throw new DumpPrevented('The database runs a script that does not end.')
+      const outcome = await asPlatform(engine, { seconds: copySeconds }, redis => save(redis, job.data, scriptSeconds))
+      if (outcome !== 'done') throw new DumpPrevented(preventedWords[outcome])
       await job.run(['cp', '--sparse=never', `${places.data}/${dumpFile}`, `${dumpPlace}/${dumpFile}`])
       // The order in memory says nothing, and a live engine would change between its keys.
       return null
@@ -65,28 +68,42 @@ async function checked(job: EngineJob, steps: string[]): Promise<void> {
   }
 }
 
-type Progress = 'waits' | 'done' | 'script'
+/** Why there is no dump. */
+const preventedWords = {
+  script: 'The database runs a script that does not end.',
+  'no room':
+    'The disk of the database has no room for its data next to its log. Give it more memory, and with it more disk, or delete some of the data.',
+} as const
 
-/** Resolves to true when a snapshot is on disk that the engine began after this call; to false when a script runs for too long. */
-async function save(redis: Redis, scriptSeconds: number): Promise<boolean> {
-  return (await until(redis, begin, scriptSeconds)) && until(redis, progress, scriptSeconds)
+type Outcome = 'done' | keyof typeof preventedWords
+type Progress = Outcome | 'waits'
+
+/** Resolves to `done` when a snapshot is on disk that the engine began after this call; otherwise to why there is none. */
+async function save(redis: Redis, data: string, scriptSeconds: number): Promise<Outcome> {
+  const begun = await until(() => begin(redis, data), scriptSeconds)
+  return begun === 'done' ? until(progressOf(redis, data), scriptSeconds) : begun
 }
 
-/** Asks until it is done; resolves to false once one script after another has kept the engine from answering. */
-async function until(redis: Redis, ask: (redis: Redis) => Promise<Progress>, scriptSeconds: number): Promise<boolean> {
+/** Asks until it is over; resolves to `script` once one script after another has kept the engine from answering. */
+async function until(ask: () => Promise<Progress>, scriptSeconds: number): Promise<Outcome> {
   for (let answeredAt = performance.now(); ; await pause(pollMs)) {
-    const said = await ask(redis).catch((error: Error): Progress => {
+    const said = await ask().catch((error: Error): Progress => {
       if (error.message.startsWith('BUSY ')) return 'script'
       throw error
     })
-    if (said === 'done') return true
     if (said === 'waits') answeredAt = performance.now()
-    else if (performance.now() - answeredAt > scriptSeconds * 1000) return false
+    else if (said !== 'script' || performance.now() - answeredAt > scriptSeconds * 1000) return said
   }
 }
 
+/** Null where the disk is not its own. */
+const spaceOf = (data: string) => diskSpace(dirname(data))
+
 /** `waits` while another snapshot is written, or the log is rewritten. */
-async function begin(redis: Redis): Promise<Progress> {
+async function begin(redis: Redis, data: string): Promise<Progress> {
+  const space = await spaceOf(data)
+  // It takes no more on the disk than its data in memory, and is written next to the log, without which the engine ends.
+  if (space && !hasRoomToDump(space, numberIn(await redis.call('INFO', 'memory'), 'used_memory'))) return 'no room'
   try {
     await redis.call('BGSAVE')
     return 'done'
@@ -96,11 +113,19 @@ async function begin(redis: Redis): Promise<Progress> {
   }
 }
 
-/** Of the last snapshot, from the answer to BGSAVE on. */
-async function progress(redis: Redis): Promise<Progress> {
-  const info = String(await redis.call('INFO', 'persistence'))
-  const read = (name: string) => info.match(new RegExp(`^${name}:(\\w+)`, 'm'))?.[1]
-  if (read('rdb_bgsave_in_progress') !== '0') return 'waits'
-  if (read('rdb_last_bgsave_status') !== 'ok') throw new Error('it could not write its data to disk')
-  return 'done'
+/** Of the last snapshot, from the answer to BGSAVE on. Its room is given back at once when the disk gets full: that of the log comes first. */
+function progressOf(redis: Redis, data: string): () => Promise<Progress> {
+  let isGivenUp = false
+  return async () => {
+    const space = await spaceOf(data)
+    isGivenUp ||= space !== null && diskVerdict(space, false) === 'end writes'
+    // Redis has no command that ends it: it goes on to write, and what it has written is taken away again.
+    if (isGivenUp) await emptyDumps(data)
+    const info = String(await redis.call('INFO', 'persistence'))
+    const read = (name: string) => info.match(new RegExp(`^${name}:(\\w+)`, 'm'))?.[1]
+    if (read('rdb_bgsave_in_progress') !== '0') return 'waits'
+    if (isGivenUp) return 'no room'
+    if (read('rdb_last_bgsave_status') !== 'ok') throw new Error('it could not write its data to disk')
+    return 'done'
+  }
 }

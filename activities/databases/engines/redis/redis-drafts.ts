@@ -10,21 +10,31 @@ const maxNames = 1000
 /** Removes what Redis saves for dumps, also what an earlier one has left: it is on the disk that the customer pays for. */
 export const discardDumps = (data: string): Promise<void> => discard(data, /^(dump|temp-\d+)\.rdb$/)
 
+/** Takes the room back of the dump that Redis writes at this moment. A removed file would have it until Redis closes it. */
+export const emptyDumps = (data: string): Promise<void> => each(data, /^temp-\d+\.rdb$/, path => emptied(path))
+
+async function emptied(path: string): Promise<void> {
+  const file = await open(path, constants.O_WRONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  await file.truncate(0).finally(() => file.close())
+}
+
 /** Removes what a Redis that has ended was writing: a dump, or its log anew. It may be as large as all data, and Redis leaves it there. */
 export const discardDrafts = (data: string): Promise<void> =>
   discard(data, /^(temp-\d+\.rdb|temp-rewriteaof-(bg-)?\d+\.aof)$/).catch(error => {
     if (codeOf(error) !== 'ENOENT') throw error
   })
 
+// A process that still writes its file cannot rename it any more.
+const discard = (data: string, isLeft: RegExp): Promise<void> => each(data, isLeft, unlink)
+
 /** The engine may have put anything there: follows no links, leaves folders, and looks at a bounded number of names. */
-async function discard(data: string, isLeft: RegExp): Promise<void> {
+async function each(data: string, isMeant: RegExp, work: (path: string) => Promise<void>): Promise<void> {
   const opened = await open(data, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
   try {
     const folder = `/proc/self/fd/${opened.fd}`
     let names = 0
     for await (const { name } of await opendir(folder, { encoding: 'latin1' as BufferEncoding })) {
-      // A process that still writes its file cannot rename it any more.
-      if (isLeft.test(name)) await unlink(`${folder}/${name}`).catch(ignoreError('it is missing, or a folder'))
+      if (isMeant.test(name)) await work(`${folder}/${name}`).catch(ignoreError('it is missing, or a folder'))
       if (++names === maxNames) break
     }
   } finally {

@@ -88,7 +88,7 @@ export const redisEngine: DatabaseEngine = {
   },
 }
 
-function numberIn(info: unknown, name: string): number {
+export function numberIn(info: unknown, name: string): number {
   const [, number] = new RegExp(`^${name}:(\\d+)\r?$`, 'm').exec(String(info)) ?? []
   if (number === undefined) throw new EngineUnavailable(`Redis does not report ${name}.`)
   return Number(number)

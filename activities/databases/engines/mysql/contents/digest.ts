@@ -119,16 +119,17 @@ export interface Contents {
   users: User[]
   /** Views that cannot be made again, and are no part of the digest. */
   unusable: View[]
-  /** SHA-256 in hex. */
-  digest: string
+  /** SHA-256 in hex. Reads every row of that moment, and ends its transaction. */
+  digest(): Promise<string>
 }
 
-/** Reads all that is the customer's, as one moment. */
+/** Reads all that is the customer's, as one moment; rows only for a visitor. */
 export async function readContents(session: MysqlSession, visitor?: MysqlVisitor): Promise<Contents> {
   await session.rows('START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY')
   const digest = new MysqlDigest()
   const databases = await databasesOf(session)
   const readOnly: string[] = []
+  const tables: (Omit<Table, 'statement'> & { lasting: string })[] = []
   const take = (database: string, programs: Program[]) => {
     for (const program of programs) {
       digest.program(database, program)
@@ -141,13 +142,12 @@ export async function readContents(session: MysqlSession, visitor?: MysqlVisitor
     visitor?.database(database, made.statement)
     if (made.readOnly) readOnly.push(database)
     for (const name of await tablesOf(session, database)) {
-      // Back to it, the transaction holds no lock that would make a change of this table wait.
-      await session.rows('SAVEPOINT before_table')
-      const statement = await createTable(session, database, name)
-      const columns = await columnsOf(session, database, name)
-      digest.add('table', database, name, lasting(statement), await sumsOf(session, database, name, columns))
-      await visitor?.table({ database, name, statement, columns })
-      await session.rows('ROLLBACK TO SAVEPOINT before_table')
+      await withoutLock(session, async () => {
+        const statement = await createTable(session, database, name)
+        const columns = await columnsOf(session, database, name)
+        tables.push({ database, name, lasting: lasting(statement), columns })
+        await visitor?.table({ database, name, statement, columns })
+      })
     }
     take(database, await routinesOf(session, database))
   }
@@ -163,6 +163,23 @@ export async function readContents(session: MysqlSession, visitor?: MysqlVisitor
   for (const database of readOnly) visitor?.readOnly(database)
   const users = await usersOf(session, unusable)
   for (const user of users) digest.user(user)
-  await session.rows('COMMIT')
-  return { users, unusable, digest: digest.end() }
+  return {
+    users,
+    unusable,
+    async digest() {
+      for (const { database, name, lasting, columns } of tables)
+        await withoutLock(session, async () =>
+          digest.add('table', database, name, lasting, await sumsOf(session, database, name, columns)),
+        )
+      await session.rows('COMMIT')
+      return digest.end()
+    },
+  }
+}
+
+/** Reads a table in a transaction. Afterwards this holds no lock that would make a change of it wait. */
+async function withoutLock(session: MysqlSession, read: () => Promise<void>): Promise<void> {
+  await session.rows('SAVEPOINT before_table')
+  await read()
+  await session.rows('ROLLBACK TO SAVEPOINT before_table')
 }

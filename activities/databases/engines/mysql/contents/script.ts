@@ -7,8 +7,8 @@ import type { MysqlVisitor, Table } from './digest.ts'
 
 /** Larger statements are ended: the server reads each as a whole. */
 const statementBytes = MiB
-/** Values are written in pieces of this size. */
-const pieceBytes = MiB
+/** The script is written in pieces of about this size, and values in pieces of at most this size. */
+const pieceBytes = MiB / 4
 
 const preparation = `\
 SET NAMES utf8mb4;
@@ -41,17 +41,22 @@ async function writeTable(session: MysqlSession, file: DumpFile, table: Table): 
   file.add(';\n')
   const names = columns.map(({ name }) => named(name)).join(', ')
   const from = `FROM ${named(table.database)}.${named(table.name)}`
-  const writeRow = rowWriter(file, columns)
-  let bytes = 0
-  for await (const row of session.stream(`SELECT ${columns.map(readable).join(', ') || 'NULL'} ${from}`)) {
-    if (bytes >= statementBytes) {
-      file.add(';\n')
-      bytes = 0
+  const begin = Buffer.from(`INSERT INTO ${named(table.name)} (${names}) VALUES\n`).toString('latin1')
+  const kinds = columns.map(kindOf)
+  const script = new Script(file)
+  let began: number | null = null
+  for await (const rows of session.batches(`SELECT ${columns.map(readable).join(', ') || 'NULL'} ${from}`))
+    for (const row of rows) {
+      if (began !== null && script.bytes - began >= statementBytes) {
+        script.add(';\n')
+        began = null
+      }
+      script.add(began === null ? begin : ',\n')
+      began ??= script.bytes
+      addRow(script, kinds, row)
     }
-    file.add(bytes === 0 ? `INSERT INTO ${named(table.name)} (${names}) VALUES\n` : ',\n')
-    bytes += writeRow(row)
-  }
-  if (bytes > 0) file.add(';\n')
+  if (began !== null) script.add(';\n')
+  script.end()
 }
 
 /** What a column's value is read as. */
@@ -63,42 +68,54 @@ function readable({ name, type }: Column): string {
   return named(name)
 }
 
-/** Returns the bytes of the row, roughly. */
-function rowWriter(file: DumpFile, columns: Column[]): (row: RawRow) => number {
-  const kinds = columns.map(kindOf)
-  return row => {
-    // Each character is one byte.
-    let text = '('
-    let bytes = 0
-    for (const [index, kind] of kinds.entries()) {
-      const value = row[index]
-      if (index > 0) text += ','
-      for (const piece of literal(kind, value)) {
-        text += piece
-        if (text.length < pieceBytes) continue
-        file.add(Buffer.from(text, 'latin1'))
-        bytes += text.length
-        text = ''
-      }
-    }
-    file.add(Buffer.from(`${text})`, 'latin1'))
-    return bytes + text.length
+/** Text on its way to a file, of which each character is one byte: to add many small pieces to the file itself takes longer. */
+class Script {
+  bytes = 0
+  readonly #file: DumpFile
+  #text = ''
+
+  constructor(file: DumpFile) {
+    this.#file = file
+  }
+
+  add(text: string): void {
+    this.bytes += text.length
+    this.#text += text
+    if (this.#text.length >= pieceBytes) this.end()
+  }
+
+  end(): void {
+    this.#file.add(Buffer.from(this.#text, 'latin1'))
+    this.#text = ''
   }
 }
 
-function* literal(kind: string, value: Buffer | null | undefined): Generator<string> {
-  if (!value) yield 'NULL'
-  else if (kind === 'number') yield value.toString('latin1')
-  else if (value.length === 0) yield "''"
-  else if (kind === 'text') {
-    yield "'"
-    for (let at = 0; at < value.length; at += pieceBytes)
-      yield value.toString('latin1', at, at + pieceBytes).replace(special, character => escapes[character]!)
-    yield "'"
-  } else {
-    yield kind
-    for (let at = 0; at < value.length; at += pieceBytes) yield value.toString('hex', at, at + pieceBytes)
+function addRow(script: Script, kinds: string[], row: RawRow): void {
+  script.add('(')
+  for (let index = 0; index < kinds.length; index++) {
+    if (index > 0) script.add(',')
+    addLiteral(script, kinds[index]!, row[index])
   }
+  script.add(')')
+}
+
+function addLiteral(script: Script, kind: string, value: Buffer | null | undefined): void {
+  if (!value) script.add('NULL')
+  else if (kind === 'number') script.add(value.toString('latin1'))
+  else if (value.length === 0) script.add("''")
+  else if (kind === 'text') {
+    script.add("'")
+    for (const piece of piecesOf(value, 'latin1'))
+      script.add(isSpecial.test(piece) ? piece.replace(special, character => escapes[character]!) : piece)
+    script.add("'")
+  } else {
+    script.add(kind)
+    for (const piece of piecesOf(value, 'hex')) script.add(piece)
+  }
+}
+
+function* piecesOf(value: Buffer, encoding: 'latin1' | 'hex'): Generator<string> {
+  for (let at = 0; at < value.length; at += pieceBytes) yield value.toString(encoding, at, at + pieceBytes)
 }
 
 /** `number`, `text`, or what stands before hexadecimal digits. */
@@ -118,6 +135,7 @@ const escapes: Record<string, string> = {
   '\\': '\\\\',
 }
 const special = /[\0\n\r\x1a'\\]/g
+const isSpecial = new RegExp(special.source)
 
 function writeProgram(file: DumpFile, database: string, program: Program, end: string): void {
   const { statement, charset, collation, sqlMode, databaseCollation, timeZone } = program

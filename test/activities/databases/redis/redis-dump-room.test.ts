@@ -1,0 +1,113 @@
+import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { readdirSync, rmSync, statfsSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import type { Redis } from 'ioredis'
+import { DumpPrevented } from '../../../../activities/databases/contents.ts'
+import { contentsOf } from '../../../../activities/databases/engines/contents.ts'
+import { asPlatform, redisEngine } from '../../../../activities/databases/engines/redis/redis.ts'
+import { MiB } from '../../../../lib/bytes.ts'
+import { comesTrue } from '../../../kit/comes-true.ts'
+import { type EngineContainer, engineContainer } from '../../../kit/databases/engine-container.ts'
+import { redisClient, redisOptions } from '../../../kit/databases/redis-customer.ts'
+
+/** An engine on a real disk of 200 MB, of which 32 are kept for the ballast, with 40 MB of data that cannot be packed. */
+async function scene() {
+  const database = await engineContainer({
+    ...{ adapter: redisEngine, engine: 'redis', version: '8', memoryMb: 256, diskMb: 200 },
+  })
+  await database.prepare()
+  await database.settled(await database.locally(redisEngine.setPassword))
+  const client = await redisClient(redisOptions(database.remote, database.secrets().password))
+  for (let number = 0; number < 400; number++) await client.set(`large ${number}`, randomBytes(100 * 1024))
+  return {
+    database,
+    client,
+    async clean() {
+      client.disconnect()
+      await database.clean()
+    },
+  }
+}
+
+const freeBytes = (volume: string): number => {
+  const { bavail, bsize } = statfsSync(volume)
+  return bavail * bsize
+}
+
+/** Something else takes what is more than this on its disk. */
+const take = ({ volume }: EngineContainer, leftMb: number): void => {
+  execFileSync('fallocate', ['--length', String(freeBytes(volume) - leftMb * MiB), join(volume, 'taken')])
+}
+const giveBack = ({ volume }: EngineContainer): void => rmSync(join(volume, 'taken'))
+
+const dumpOf = (database: EngineContainer) =>
+  database.locally(local => contentsOf('redis').dump(local, database.job('/dev/null')))
+
+/** Writes one small value after the other; `end` resolves to how many were acknowledged, and rejects when one was not. */
+function writing(client: Redis) {
+  let isOver = false
+  const written = (async () => {
+    let count = 0
+    for (; !isOver; count++) await client.set('small', count)
+    return count
+  })()
+  written.catch(() => {})
+  return {
+    end(): Promise<number> {
+      isOver = true
+      return written
+    },
+  }
+}
+
+const noRoom = { instanceOf: DumpPrevented, message: /no room for its data next to its log/ }
+
+test.serial('redis: a dump for which the disk has no room is refused before it is begun, and writes go on', async t => {
+  const { database, client, clean } = await scene()
+  try {
+    take(database, 70)
+    const free = freeBytes(database.volume)
+    const writes = writing(client)
+    await t.throwsAsync(dumpOf(database), noRoom)
+    t.true((await writes.end()) > 0)
+    t.deepEqual(readdirSync(database.folders.data), ['appendonlydir'])
+    t.true(free - freeBytes(database.volume) < 5 * MiB)
+    giveBack(database)
+    // There is no folder for it.
+    await t.throwsAsync(dumpOf(database), { message: /dev.null|cp/ })
+  } finally {
+    await clean()
+  }
+})
+
+test.serial('redis: a dump gives its room back when the disk gets full meanwhile, and writes go on', async t => {
+  const { database, client, clean } = await scene()
+  try {
+    // Of each key, in microseconds: 4 s for all.
+    await database.locally(local =>
+      asPlatform(local, {}, redis => redis.call('CONFIG', 'SET', 'rdb-key-save-delay', 10_000)),
+    )
+    const writes = writing(client)
+    const dump = dumpOf(database)
+    dump.catch(() => {})
+    const hasBegun = () => readdirSync(database.folders.data).some(name => /^temp-\d+\.rdb$/.test(name))
+    await comesTrue(hasBegun)
+    take(database, 34)
+    const lowest = { bytes: Number.POSITIVE_INFINITY }
+    const looking = (async () => {
+      for (; hasBegun(); await sleep(20)) lowest.bytes = Math.min(lowest.bytes, freeBytes(database.volume))
+    })()
+    await t.throwsAsync(dump, noRoom)
+    await looking
+    t.true((await writes.end()) > 0)
+    t.true(lowest.bytes > 20 * MiB, `${lowest.bytes} bytes were left`)
+    t.deepEqual(readdirSync(database.folders.data), ['appendonlydir'])
+    t.true((await database.state())?.running)
+    t.is(await client.dbsize(), 401)
+  } finally {
+    await clean()
+  }
+})
