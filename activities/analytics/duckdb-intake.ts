@@ -58,9 +58,9 @@ const lines = (file: string) => `(
 
 /**
  * What a slice has of agents and addresses, each once, and how often; and the bytes of the texts of each application. A text that comes again in a
- * slice is stored once, nearly: it counts once. To read the slice for it and again for the rows costs less than a temporary table of all its lines.
+ * slice is stored once, nearly: it counts once. And the applications that have stored their share of the day before. To read the slice for it and again for the rows costs less than a temporary table of all its lines.
  */
-const arrived = (file: string) => `
+const arrived = (file: string, catalog: string, maxTextBytes: number) => `
   with arrived as materialized (
     select case when grouping(agent) = 0 then 'agent' when grouping(client) = 0 then 'client' else 'text' end as kind,
       app, coalesce(agent, client, path, query, referer) as value, count(*) as n
@@ -68,7 +68,9 @@ const arrived = (file: string) => `
     group by grouping sets ((app, agent), (client), (app, path), (app, query), (app, referer)))
   select kind, app, value, n::double from arrived where kind <> 'text'
   union all
-  select kind, app, null, coalesce(sum(strlen(value)), 0)::double from arrived where kind = 'text' group by kind, app`
+  select kind, app, null, coalesce(sum(strlen(value)), 0)::double from arrived where kind = 'text' group by kind, app
+  union all
+  select 'past', app, null, stored::double from ${catalog}.shares where stored >= ${maxTextBytes}`
 
 /** Rows that are bound as one text, an array of JSON. */
 const boundRows = (name: string, shape: Record<string, string>) =>
@@ -90,10 +92,10 @@ const stored = (file: string, catalog: string, pastApps: readonly string[]) => `
     coalesce(method = '${visits.method}' and status between ${visits.fromStatus} and ${visits.toStatus}
       and media_type = '${visits.contentType}' and bot is null and coalesce(id, ${unreadAgent}) <> ${unreadAgent}
       and (referer_host is null or referer_host <> lower(host)), false),
-    nullif(lower(cache), ''), try_cast(round(try_cast(edge_ms as double)) as uinteger),
+    nullif(lower(cache), ''), coalesce(try_cast(edge_ms as uinteger), try_cast(round(try_cast(edge_ms as double)) as uinteger)),
     coalesce(try_cast(nullif(origin_ms, '') as uinteger),
       try_cast(round(try_cast(${matched("nullif(origin_ms, '')", '([0-9.]+)[^0-9.]*$')} as double)) as uinteger)),
-    nullif(colo, ''), coalesce(lower(mitigated) in ('1', 'true'), false)
+    nullif(colo, ''), coalesce(mitigated in ('1', 'true'), false)
   from (
     select *, ${pastApps.length > 0 ? `app in (${list(pastApps)})` : 'false'} as is_past,
       case when coalesce(referer, '') = '' then null
@@ -138,13 +140,11 @@ export class DuckDbIntake {
     // The proxy passes on bytes that are no UTF-8, for which the engine would refuse the line.
     await writeFile(path, isUtf8(lines) ? lines : lines.toString('utf8'))
     const run = (sql: string, values?: Record<string, string | bigint>) => this.#connection.run(sql, values)
-    const columns = async (sql: string) => (await this.#connection.runAndReadAll(sql)).getColumnsJS()
     const catalog = `"${day}"`
     try {
-      const { agents: found, addresses, texts } = sorted(await columns(arrived(path)))
+      const reader = await this.#connection.runAndReadAll(arrived(path, catalog, this.#maxTextBytes))
+      const { agents: found, addresses, texts, pastApps } = sorted(reader.getColumnsJS())
       const agents = await this.#readers.agents.read(day, found)
-      const [past = []] = await columns(`select app from ${catalog}.shares where stored >= ${this.#maxTextBytes}`)
-      const pastApps = new Set(past.map(String))
       const count = await inTransaction(this.#connection, async () => {
         if (agents.added.length > 0)
           await run(`insert into ${catalog}.agents by name from ${boundRows('added', addedShape)}`, {
@@ -157,8 +157,12 @@ export class DuckDbIntake {
         await run(countedInShares(catalog, boundRows('texts', textShape)), {
           texts: JSON.stringify(texts.filter(({ app }) => !pastApps.has(app))),
         })
-        await run(`delete from ${catalog}.progress where file = $file`, { file })
-        await run(`insert into ${catalog}.progress values ($file, $head, $end)`, { file, head, end: BigInt(end) })
+        const progress = { file, head, end: BigInt(end) }
+        const known = await run(
+          `update ${catalog}.progress set head = $head, "offset" = $end where file = $file`,
+          progress,
+        )
+        if (known.rowsChanged === 0) await run(`insert into ${catalog}.progress values ($file, $head, $end)`, progress)
         return Number(rowsChanged)
       })
       agents.stored()
@@ -183,10 +187,12 @@ function sorted([kinds = [], apps = [], values = [], counts = []]: unknown[][]) 
   const agents: ArrivedAgent[] = []
   const addresses: string[] = []
   const texts: { app: string; bytes: number }[] = []
+  const pastApps = new Set<string>()
   for (const [n, kind] of kinds.entries()) {
     if (kind === 'agent') agents.push({ app: String(apps[n]), agent: String(values[n]), count: Number(counts[n]) })
     else if (kind === 'client') addresses.push(String(values[n]))
+    else if (kind === 'past') pastApps.add(String(apps[n]))
     else texts.push({ app: String(apps[n]), bytes: Number(counts[n]) })
   }
-  return { agents, addresses, texts }
+  return { agents, addresses, texts, pastApps }
 }
