@@ -6,11 +6,28 @@ export interface Named {
   title: string | null
 }
 
-/** What one row names: files in backquotes, each followed by titles in quotes. */
-export function namedIn(row: string): Named[] {
+/** A promise of PROMISES.md: its number, what it says, and what is listed below it. */
+export interface Listed {
+  id: string
+  promise: string
+  heldBy: string
+}
+
+/** The promises of a text: each is a paragraph that begins with its number, with a list of what holds it. Lines are wrapped. */
+export const promisesIn = (text: string): Listed[] =>
+  [...text.matchAll(/^\*\*([A-Z]\d+)\*\* (.+?)\n\n((?:[- ] [^\n]+(?:\n|$))+)/gms)].map(([, id, promise, heldBy]) => ({
+    id: id as string,
+    promise: unwrapped(promise as string),
+    heldBy: unwrapped(heldBy as string),
+  }))
+
+const unwrapped = (text: string): string => text.trim().replaceAll(/\s*\n\s*/g, ' ')
+
+/** What a text names: files in backquotes, each followed by titles in quotes. */
+export function namedIn(heldBy: string): Named[] {
   const named: Named[] = []
   let file = ''
-  for (const [, path, title] of heldBy(row).matchAll(/`((?:test|bench)\/[\w./-]+)`|"([^"]+)"/g)) {
+  for (const [, path, title] of heldBy.matchAll(/`((?:test|bench)\/[\w./-]+)`|"([^"]+)"/g)) {
     if (path) {
       file = path
       named.push({ file, title: null })
@@ -19,14 +36,12 @@ export function namedIn(row: string): Named[] {
   return named
 }
 
-const heldBy = (row: string): string => row.split(' | ').at(-1) ?? ''
-
 /** Files that `./berth test` does not run: they are started by hand. */
 export const isByHand = ({ file }: Named): boolean => /^(bench|test\/long)\//.test(file)
 
-/** The commit that the last run by hand was of; undefined where the row does not say. */
-export const lastRun = (row: string): string | undefined =>
-  /by hand, last run (?:of )?`?([0-9a-f]{7,40})\b/.exec(heldBy(row))?.[1]
+/** The commit that the last run by hand was of; undefined where the text does not say. */
+export const lastRun = (heldBy: string): string | undefined =>
+  /by hand, last run (?:of )?`?([0-9a-f]{7,40})\b/.exec(heldBy)?.[1]
 
 /** Whether the file has a test of this title; `…` is what a template puts in. Hooks are no tests: they are skipped when a test fails. */
 export function holds({ file, title }: Named): boolean {
