@@ -18,7 +18,7 @@ const isOpen = ({ promise, heldBy }: Listed): boolean => /\*\*open\*\*/i.test(`$
 
 test('every promise has a number and names a test or bench that exists, or says that it is open', t => {
   t.true(promises.length > 300)
-  t.is(promises.length, text.match(/^\*\*[A-Z]\d/gm)?.length, 'one has no list below it')
+  t.is(promises.length, [...text.matchAll(/^\*\*[A-Z]\d/gm)].length, 'one has no list below it')
   const ids = promises.map(({ id }) => id)
   t.deepEqual(
     ids.filter((id, at) => ids.indexOf(id) !== at),
