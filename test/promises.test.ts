@@ -4,6 +4,7 @@ import test from 'ava'
 import {
   holds,
   isByHand,
+  type Listed,
   lastRun,
   type Named,
   namedIn,
