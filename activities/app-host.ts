@@ -26,7 +26,7 @@ export type AppHostActivities = ReturnType<typeof appHostActivities>
 /** The steps of a container host for one application. Every effect is named by ids, so each step may be repeated. */
 export function appHostActivities(host: AppHostOptions) {
   const { db, engine, volumes, placement } = host
-  const { assertCurrent, begin, beginAfter, beginLate, turn, lateTurn } = guardedSteps(host)
+  const { assertCurrent, begin, beginAfter, beginLate, turn, turnAfter, lateTurn } = guardedSteps(host)
   const { ready, createAhead, start } = releaseStarts(host, { turn, assertCurrent })
   const { placementOf } = releasePlacement(host)
   const attempts = releaseAttempts()
@@ -44,7 +44,7 @@ export function appHostActivities(host: AppHostOptions) {
 
   async function removeAll(appId: string): Promise<void> {
     const containers: ListedContainer[] = await engine.list({ [labels.app]: appId })
-    await Promise.all(containers.map(container => engine.remove(container.name)))
+    await allEnded(containers.map(container => engine.remove(container.name)))
   }
 
   const readyForDeploy = (step: Step, signal: AbortSignal, disk: { hasDisk?: true } = {}) =>
@@ -121,7 +121,7 @@ export function appHostActivities(host: AppHostOptions) {
       )
     },
 
-    /** Starts the container of a release, for lanes whose preparation has not. */
+    /** Starts the container of a release that its preparation has not started, or that was removed since. */
     async startRelease(input: StepOf): Promise<StartedContainer> {
       return startBrought(await begin('startRelease', input), cancellationSignal())
     },
@@ -192,11 +192,18 @@ export function appHostActivities(host: AppHostOptions) {
      * nothing else uses them.
      */
     async removeFiles(input: StepOf): Promise<void> {
-      const { appId, ownerId, kind, gone, running } = await beginAfter('removeFiles', input)
-      if (!gone && !(running && kind === 'create'))
-        throw refusal('ACTION_FAILED', `The application ${appId} is not deleted yet.`)
-      await removeAll(appId)
-      await volumes.remove(appId)
+      await beginAfter('removeFiles', input)
+      // An attempt at its preparation that was given up would start a program on what is removed.
+      const { ownerId } = await attempts(input, cancellationSignal(), () =>
+        turnAfter('removeFiles', input, async step => {
+          const { appId, kind, gone, running } = step
+          if (!gone && !(running && kind === 'create'))
+            throw refusal('ACTION_FAILED', `The application ${appId} is not deleted yet.`)
+          await removeAll(appId)
+          await volumes.remove(appId)
+          return step
+        }),
+      )
       const others = await engine.list({ [labels.host]: host.traits.id, [labels.owner]: ownerId })
       if (others.length === 0) await removeTenant(engine, ownerId, host.traits.id)
     },

@@ -53,7 +53,12 @@ export function releasePreparation(host: AppHostOptions, options: PreparationOpt
     // What replaces a serving release is placed when its turn comes.
     if (needsInstall || step.kind !== 'create') return { needsInstall }
     signal.throwIfAborted()
-    const [ready] = await allEnded([create(step, signal), place(input)])
+    const failed = new AbortController() // nobody waits for an image to learn that the disk is full
+    const placing = place(input).catch(error => {
+      failed.abort(error)
+      throw error
+    })
+    const [, ready] = await allEnded([placing, create(step, AbortSignal.any([signal, failed.signal]))])
     signal.throwIfAborted()
     const [started] = await allEnded([startBrought(step, signal, ready), showStarting(step)])
     return { needsInstall, placed: true, started }
@@ -78,7 +83,7 @@ export function releasePreparation(host: AppHostOptions, options: PreparationOpt
       return present.install !== null
     }
     // Containers of this name without a matching preparation date from before an older state of the database was restored.
-    await Promise.all([appContainerName, buildContainerName].map(name => engine.remove(name(release))))
+    await allEnded([appContainerName, buildContainerName].map(name => engine.remove(name(release))))
     const prepared = await withinDisk(() => bringRelease(host, release, folders, ownerOf(release), signal), folders)
     return prepared.install !== null
   }

@@ -112,7 +112,12 @@ export function guardedSteps(options: GuardedStepsOptions) {
       return locks(input.appId, async () => work(await check(name, input, 'now')))
     },
 
-    /** `turn`, for a step that may come after its operation has ended. */
+    /** `turn`, for a step that may also come after its operation has ended. */
+    turnAfter<T>(name: StepName, input: StepOf, work: (step: Step) => Promise<T>): Promise<T> {
+      return locks(input.appId, async () => work(await check(name, input, 'after')))
+    },
+
+    /** `turn`, for a step that may also have been given up. */
     lateTurn<T>(name: StepName, input: StepOf, work: (step: Step) => Promise<T>): Promise<T> {
       return locks(input.appId, async () => work(await check(name, input, 'late')))
     },
