@@ -10,7 +10,10 @@ export function cacheLines(options: EdgeConfigOptions): string[] {
   const { inactive, minFreeMb, parts } = proxyCache
   const { part, keysMb } = cacheSizes(options.settings.cacheMb)
   return [
-    ...Array.from({ length: parts }, (_, number) => `lua_shared_dict cacheable${number} 1m;`),
+    ...Array.from(
+      { length: parts },
+      (_, number) => `lua_shared_dict cacheable${number} 1m; lua_shared_dict caching${number} 256k;`,
+    ),
     ...Array.from({ length: parts }, (_, number) => {
       const path = quoted(options.folder, `/cache/${number}`)
       const bounds = `max_size=${part} min_free=${minFreeMb}m inactive=${inactive}`

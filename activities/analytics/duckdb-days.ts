@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { engineLimits } from '../../policy/network/analytics-terms.ts'
-import { dayOf } from './expired-days.ts'
+import { dayOf, scratchOf } from './expired-days.ts'
 
 const dayForm = /^\d{4}-\d{2}-\d{2}$/
 const fileForm = /^(\d{4}-\d{2}-\d{2})\.duckdb$/
@@ -14,6 +14,9 @@ const brokenForm = /^(\d{4}-\d{2}-\d{2})\.duckdb(\.wal)?\.broken$/
  * the few agents and addresses; and it turns `in` with a list of names into a join. So the small side of a join is written on the right.
  */
 const unwantedOptimizers = 'build_side_probe_side,in_clause'
+
+/** The format of files, whatever a later engine has by default: not every format has the dictionaries that are asked for below. */
+const storageVersion = 'v1.0.0'
 
 type OnBroken = (day: string, error: unknown) => void
 
@@ -84,7 +87,7 @@ export class DuckDbDays {
    * when a file cannot be opened for another reason, such as a lock or a lack of memory: it may be whole.
    */
   static async open(folder: string, onBroken: OnBroken): Promise<DuckDbDays> {
-    const scratch = join(folder, 'scratch')
+    const scratch = scratchOf(folder)
     await rm(scratch, { recursive: true, force: true })
     await mkdir(scratch, { recursive: true, mode: 0o700 })
     const instance = await DuckDBInstance.create(':memory:', {
@@ -117,7 +120,7 @@ export class DuckDbDays {
   }
 
   get scratch(): string {
-    return join(this.#folder, 'scratch')
+    return scratchOf(this.#folder)
   }
 
   /** Oldest first. */
@@ -148,7 +151,7 @@ export class DuckDbDays {
   }
 
   async #attachFile(day: string): Promise<void> {
-    await this.#connection.run(`attach ${literal(this.#fileOf(day))} as "${day}"`)
+    await this.#connection.run(`attach ${literal(this.#fileOf(day))} as "${day}" (storage_version '${storageVersion}')`)
     try {
       await this.#connection.run(tables(`"${day}"`))
     } catch (error) {

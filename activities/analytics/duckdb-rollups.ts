@@ -85,6 +85,7 @@ export class DuckDbRollups {
       const run = { first: rest.first, after: Math.min(rest.after, rest.first + this.#sizes.rows) }
       const hasRun = run.after - run.first >= enough
       if (hasRun) {
+        this.#rest.delete(day) // whether a sum that fails was stored is the engine's knowledge
         await this.#sum(`"${day}"`, run)
         this.#rest.set(day, { first: run.after, after: rest.after })
       }
@@ -100,7 +101,7 @@ export class DuckDbRollups {
     if (rest) this.#rest.set(day, { first: rest.first, after: rest.after + rows })
   }
 
-  /** Forgets what belongs to a day that was removed. */
+  /** Forgets what is known of a day: it was removed, or has changed in an unknown way. */
   forget(day: string): void {
     this.#rest.delete(day)
   }

@@ -83,7 +83,10 @@ export async function openDuckDb({
     ask: (question, signal) => tracked(running, ask(question, signal)),
     progressOf: day => slices.progressOf(day),
     async take(slice) {
-      const count = await slices.take(slice)
+      const count = await slices.take(slice).catch(error => {
+        sums.forget(slice.day) // it may have been stored
+        throw error
+      })
       sums.added(slice.day, count)
       return count
     },

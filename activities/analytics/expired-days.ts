@@ -6,6 +6,9 @@ import { retainedDays } from '../../policy/network/analytics-terms.ts'
 
 const dayMs = 86_400_000
 const lookEveryMs = 3_600_000
+/** Where an engine has what it works on: lines with client addresses. */
+export const scratchOf = (folder: string): string => join(folder, 'scratch')
+
 const dayFile = /^(\d{4}-\d{2}-\d{2})\.(duckdb(\.wal)?(\.broken)?|dropped)$/
 
 /** The day of UTC of a time in Unix milliseconds. */
@@ -14,8 +17,9 @@ export const dayOf = (time: number): string => new Date(time).toISOString().slic
 /** The oldest day that is retained at a time in Unix milliseconds. */
 export const firstDay = (now: number): string => dayOf(now - (retainedDays - 1) * dayMs)
 
-/** Removes days that are too old, in a folder that no engine has open. One that is missing has none. */
+/** Removes days that are too old, and lines that a killed engine was taking in, from a folder that no engine has open. One that is missing has none. */
 async function removeExpired(folder: string): Promise<void> {
+  await rm(scratchOf(folder), { recursive: true, force: true })
   const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return []
     throw error

@@ -33,7 +33,7 @@ export function networkRules({ runs, report }: NetworkRulesOptions) {
         orReport(container.name, 'connections to databases are not limited: see docs/decisions/databases.md'),
       )
       const waiting = spare.take()
-      // One that waited may have been ended by somebody else.
+      // One that waited may have been ended or stopped by somebody else.
       const limited = waiting && limitNameServer(container, waiting).catch(() => limitNameServer(container))
       await (limited ?? limitNameServer(container)).catch(
         orReport(
@@ -132,8 +132,11 @@ function within(network: string, command: readonly string[]): ReturnType<typeof 
   )
 }
 
+/** Rules are set within milliseconds, unless another program holds the lock of the kernel's tables, or the process was stopped while it waited. */
+const commitMs = 10_000
+
 /** A process that waits for the path of the network in which it is to set rules. */
-class WaitingRules {
+export class WaitingRules {
   readonly #child = startProcess(
     'sh',
     ['-c', 'read -r net && exec nsenter --net="$net" iptables-restore -w --noflush'],
@@ -152,7 +155,8 @@ class WaitingRules {
   commit(network: string, text: string): ReturnType<typeof outcomeOf> {
     // A program that has ended does not read; its exit code decides.
     this.#child.stdin?.on('error', () => {}).end(`${network}\n${text}`)
-    return this.#outcome
+    const late = setTimeout(() => this.end(), commitMs)
+    return this.#outcome.finally(() => clearTimeout(late))
   }
 
   hold(isWorking: boolean): this {
@@ -162,6 +166,10 @@ class WaitingRules {
       else handle?.unref()
     }
     return this
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid
   }
 
   get isAlive(): boolean {

@@ -12,14 +12,18 @@ local REMEMBERED_SECONDS = 86400
 local HELD_BY_WORKER = 10000
 local FROM_CACHE = { HIT = true, STALE = true, UPDATING = true, REVALIDATED = true }
 
--- The paths of each part, by its name; nil while the cache is off. As the disk, they are shared by the applications of a part only.
-local remembered
+-- The paths of each part, by its name; nil while the cache is off. As the disk, they are shared by the applications of a part only. So are
+-- the marks of those that have any.
+local remembered, marks
 local parts, part_bytes, max_file
 
 -- Called when a worker starts: the number of caches, the size of one, and that of the largest answer in it, in bytes.
 function M.begin(count, bytes, file_bytes)
-  remembered = {}
-  for number = 0, count - 1 do remembered['part' .. number] = ngx.shared['cacheable' .. number] end
+  remembered, marks = {}, {}
+  for number = 0, count - 1 do
+    local part = 'part' .. number
+    remembered[part], marks[part] = ngx.shared['cacheable' .. number], ngx.shared['caching' .. number]
+  end
   parts, part_bytes, max_file = count, bytes, file_bytes
 end
 
@@ -32,33 +36,40 @@ local function path_of(var, app)
   return ngx.md5_bin(app .. ' ' .. var.http_host .. var.request_uri .. (var.http_cookie and ' cookie' or ''))
 end
 
--- Most applications declare nothing cacheable, so each worker holds which ones have a path that is remembered: to look for the path of a
--- request takes longer than all the rest of its admission. What is held is void as soon as another application has its first one.
-local number, seen, held, count = changes.number(), -1, {}, 0
+-- Most applications declare nothing cacheable, so each worker holds which ones have a path that is remembered and which have none: to look
+-- for the path of a request takes longer than all the rest of its admission. An application that has none may get one, and the number then
+-- says so. One that has some is looked at as before, whatever becomes of its mark.
+local number, seen = changes.number(), -1
+local having, having_count, lacking, lacking_count = {}, 0, {}, 0
 
-local function mark_of(app)
-  return 'app ' .. app
+local function hold(app)
+  if having[app] then return end
+  if having_count >= HELD_BY_WORKER then having, having_count = {}, 0 end
+  having[app], having_count = true, having_count + 1
 end
 
 local function has_paths(app)
+  if having[app] then return true end
   local now = number[0]
-  if now ~= seen or count >= HELD_BY_WORKER then
-    seen, held, count = now, {}, 0
+  if now ~= seen or lacking_count >= HELD_BY_WORKER then
+    seen, lacking, lacking_count = now, {}, 0
   end
-  local found = held[app]
-  if found == nil then
-    found = remembered[part_of(app)]:get(mark_of(app)) == true
-    held[app], count = found, count + 1
+  if lacking[app] then return false end
+  if marks[part_of(app)]:get(app) then
+    hold(app)
+    return true
   end
-  return found
+  lacking[app], lacking_count = true, lacking_count + 1
+  return false
 end
 
 local function remember(app, path)
-  local paths, mark = remembered[part_of(app)], mark_of(app)
-  paths:set(path, true, REMEMBERED_SECONDS)
-  local marked = paths:get(mark)
-  paths:set(mark, true, REMEMBERED_SECONDS) -- it is there for as long as the path
-  if not marked then changes.note(number) end
+  local part = part_of(app)
+  remembered[part]:set(path, true, REMEMBERED_SECONDS)
+  hold(app)
+  if marks[part]:expire(app, REMEMBERED_SECONDS) then return end
+  marks[part]:set(app, true, REMEMBERED_SECONDS)
+  changes.note(number)
 end
 
 -- Whether a GET or HEAD without a body may be answered from the cache.

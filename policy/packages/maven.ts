@@ -2,7 +2,8 @@ import { type Digest, digestOf } from './documents.ts'
 
 const part = '[\\w.+~-]+'
 const filePath = new RegExp(`^(?:${part}/)+(${part})/(${part})/(${part})$`)
-const metadataPath = new RegExp(`^(?:${part}/)+maven-metadata\\.xml$`)
+/** What lists versions and plugins, and what says which groups a repository has. */
+const metadataPath = new RegExp(`^(?:(?:${part}/)+maven-metadata\\.xml|\\.meta/prefixes\\.txt)$`)
 const beside = /\.(?:md5|sha1|sha256|sha512|asc)$/
 
 /**
@@ -11,9 +12,10 @@ const beside = /\.(?:md5|sha1|sha256|sha512|asc)$/
  */
 export function repositoryFile(path: string): 'archive' | 'checksum' | 'document' | null {
   const of = path.replace(beside, '')
+  if (metadataPath.test(of)) return 'document' // also in a folder of the name `maven`, where its name looks like that of an archive
   const [, artifact = '', version = '', name = ''] = filePath.exec(of) ?? []
   const isOfVersion = name.startsWith(`${artifact}-`) && artifact !== ''
-  if (!isOfVersion) return metadataPath.test(of) ? 'document' : null
+  if (!isOfVersion) return null
   // A snapshot changes; what else lies next to an archive has no digest, or is one that Maven does not request by itself.
   if (/SNAPSHOT$/i.test(version) || beside.test(of)) return 'document'
   if (of === path) return 'archive'

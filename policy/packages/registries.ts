@@ -69,8 +69,8 @@ const notLookedUp =
  * Shell text that succeeds when no file in the sources may name a repository of Maven: a mirror of `central` stands in for a `central` of the
  * project, too. Such files lie in any folder.
  */
-const namesNoRepository = `! grep -rqsE --include='*.xml' --include='*.pom' '<(repositories|pluginRepositories|mirrors|servers)([[:space:]/>]|$)' . &&
-  [ -z "$(find . -path '*/.mvn/*' ! -path '*/.mvn/wrapper*' -print -quit)" ]`
+const namesNoRepository = `{ grep -rqsE --include='*.xml' --include='*.pom' '<(repositories|pluginRepositories|mirrors|servers)([[:space:]/>]|$)' .; [ $? = 1 ]; } &&
+  settings=$(find . -path '*/.mvn/*' ! -path '*/.mvn/wrapper*' -print -quit) && [ -z "$settings" ]`
 const named =
   '[A file of the project may name a repository of Maven. The packages are requested without the cache of the host.]'
 

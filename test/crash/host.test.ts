@@ -9,6 +9,7 @@ test.serial('a host that dies in the middle of a creation: it ends as one runnin
   await creationsSurvive(t, await started, [
     'archives.unpack:after',
     'placement.place:after',
+    'host.prepareRelease:after',
     'host.placeFiles:after',
     'engine.create:after',
     'engine.start:after',

@@ -1,6 +1,11 @@
 import { execFileSync } from 'node:child_process'
 import test from 'ava'
-import { limitConnections, limitNameServer, networkRules } from '../../../activities/containers/network-rules.ts'
+import {
+  limitConnections,
+  limitNameServer,
+  networkRules,
+  WaitingRules,
+} from '../../../activities/containers/network-rules.ts'
 import { labels } from '../../../activities/containers/port.ts'
 import { namePacketsFor, networkLimits } from '../../../policy/hosts/network-limits.ts'
 import { bareDocker } from '../../kit/hosts/host-remains.ts'
@@ -138,6 +143,26 @@ test('a container that is started, and started again after a lost answer, has ea
   const { connection } = (await host.inspect(container.name))!
   await Promise.all([1, 2, 3].map(() => limitConnections({ labels: bounded, ...connection! })))
   t.deepEqual(limitsIn(await rulesNow()), [1, 7])
+})
+
+test('a process that waits sets the rules of a container, one that was stopped is ended, and another one sets them then', async t => {
+  demandRoot()
+  const container = spec('sleep 60')
+  await host.create(container)
+  await host.start(container.name)
+  const { network } = (await host.inspect(container.name))!.connection!
+  const inside = (...args: string[]) =>
+    execFileSync('nsenter', [`--net=${network}`, 'iptables', '-w', ...args]).toString()
+  const count = () => inside('-S', 'OUTPUT').match(/-d 127\.0\.0\.11/g)?.length ?? 0
+  inside('-F', 'OUTPUT')
+  const waiting = new WaitingRules()
+  await limitNameServer({ network, memoryMb: 256 }, waiting)
+  t.is(count(), 2)
+  t.false(waiting.isAlive)
+  const stopped = new WaitingRules()
+  process.kill(stopped.pid!, 'SIGSTOP')
+  await t.throwsAsync(limitNameServer({ network, memoryMb: 256 }, stopped))
+  t.false(stopped.isAlive)
 })
 
 test('a container that has ended has no network to limit', async t => {

@@ -13,6 +13,10 @@ test('of a repository of Maven files of releases are archives, and all that chan
     checksum: ['org/tiny/tiny/1.0.0/tiny-1.0.0.jar.sha1', 'org/tiny/tiny/1.0.0/tiny-1.0.0.pom.sha1'],
     document: [
       'org/tiny/maven-metadata.xml',
+      'org/apache/maven/plugins/maven-metadata.xml',
+      'org/apache/maven/maven-core/maven-metadata.xml',
+      'io/tiny/maven/tiny-maven-plugin/maven-metadata.xml.sha1',
+      '.meta/prefixes.txt',
       'org/tiny/tiny/maven-metadata.xml',
       'org/tiny/tiny/maven-metadata.xml.sha1',
       'org/tiny/tiny/1.0-SNAPSHOT/maven-metadata.xml',

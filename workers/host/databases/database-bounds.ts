@@ -24,7 +24,10 @@ export interface DatabaseBoundsOptions
  */
 export function databaseBounds(options: DatabaseBoundsOptions, signal: AbortSignal) {
   const { log, limitConnections, adopt, now } = options
-  const engine = { inspect: shared(name => options.engine.inspect(name)) }
+  let looks = 0
+  // What one look has seen is inspected after it: a container that was replaced since an earlier one is another.
+  const inspect = shared((key: string) => options.engine.inspect(key.slice(key.indexOf(' ') + 1)))
+  const engine = { inspect: (name: string) => inspect(`${looks} ${name}`) }
   const readers = new OutputReaders({ ...options, residents }, signal)
   const bandwidths = new BandwidthKeeper({ ...options, residents, engine })
   const connections = new EachRun({
@@ -42,6 +45,7 @@ export function databaseBounds(options: DatabaseBoundsOptions, signal: AbortSign
     },
   })
   return (present: readonly ListedContainer[], ids?: ReadonlySet<string>): void => {
+    looks++
     readers.see(present, ids)
     for (const each of [bandwidths, connections, adopted]) void each.see(present, ids)
   }

@@ -97,6 +97,7 @@ export class EachRun {
       const { process } = state
       if (!process) throw new Error('the engine does not report the process of a container')
       const ticks = startTicks(process.pid)
+      if (ticks === null) throw new Error('the process of the container has just ended')
       await begin({ ...state, process })
       this.#done.set(id, { residentId: residents.idOf(container), pid: process.pid, ticks })
       this.#forget(id)
