@@ -272,6 +272,10 @@ test('a start and a deletion are shown while they run; a failed one restores the
   const { db, make, run, lanes } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
+  const state = async () => {
+    const { snapshot_due_at: _, ...rest } = (await loadApp(db, app.id))! // the next automatic one is a matter of time
+    return rest
+  }
   const since = () => shown.get(app.id)?.splice(0)
   const remove = async () => {
     const wish = { targetId: app.id, kind: 'delete', ownerId: user.id, actor: user.id } as const
@@ -285,21 +289,21 @@ test('a start and a deletion are shown while they run; a failed one restores the
   t.deepEqual(since(), ['gate: starting, running'])
 
   behaviour.set(app.id, 'cannot be removed')
-  const running = await loadApp(db, app.id)
+  const running = await state()
   t.is((await remove()).code, 'ACTION_FAILED')
   t.deepEqual(since(), ['removal: deleting, deleted'])
-  t.deepEqual(await loadApp(db, app.id), running)
+  t.deepEqual(await state(), running)
 
   await run.command(app, 'stop')
-  const stopped = await loadApp(db, app.id)
+  const stopped = await state()
   t.is((await remove()).code, 'ACTION_FAILED')
-  t.deepEqual(await loadApp(db, app.id), stopped)
+  t.deepEqual(await state(), stopped)
 
   behaviour.set(app.id, 'cannot be started')
   since()
   t.is((await run.command(app, 'start')).code, 'DEPLOY_FAILED')
   t.deepEqual(since(), ['start: starting, stopped'])
-  t.deepEqual(await loadApp(db, app.id), stopped)
+  t.deepEqual(await state(), stopped)
 
   behaviour.delete(app.id)
   t.is((await run.command(app, 'start')).state, 'success')

@@ -3,7 +3,6 @@ import test from 'ava'
 import { DumpPrevented } from '../../../activities/databases/contents.ts'
 import { databaseContainerName, databaseJobName } from '../../../activities/databases/names.ts'
 import { EngineUnavailable, type LocalEngine } from '../../../activities/databases/port.ts'
-import { readSetting } from '../../../activities/databases/settings-folder.ts'
 import { transaction } from '../../../db/database.ts'
 import { recordDatabaseStopped } from '../../../db/databases/databases.ts'
 import { markSnapshotGood, recordSnapshotProof } from '../../../db/snapshots/snapshots.ts'
@@ -242,10 +241,10 @@ test.serial('an engine serves until what starts after it on a restored volume ha
 
   const found: unknown[] = []
   const { stop: end } = engine
+  const { certificate } = await host.facts()
   engine.stop = async (name, seconds) => {
-    const { certificate } = await host.facts()
-    const isSettled = (await readSetting(host.hosted.foldersOf(copy), 'server.crt')) === certificate
-    found.push([name, (await engine.inspect(databaseContainerName(copy)))?.status, isSettled])
+    const isKept = (await host.facts()).certificate === certificate
+    found.push([name, (await engine.inspect(databaseContainerName(copy)))?.status, isKept])
     await end(name, seconds)
   }
   await restore.step((steps, input) => steps.stopDatabase(input, { mustRun: false }))
