@@ -128,6 +128,7 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
           const next = (step.input.volumes as { copy?: number } | undefined)?.copy
           if (step.kind === 'restore' && next && next !== database.generation)
             await makeReady({ ...database, generation: next })
+          await assertCurrent(step.operationId) // an undo may have begun meanwhile
           await engine.stop(name, graceOf(database))
         }
         return { name, wasRunning: state?.running ?? false }

@@ -45,17 +45,13 @@ export function engineStarts(host: EngineStartOptions, assertCurrent: (operation
   return {
     /**
      * Does before the start on a new volume what changes nothing for anyone, so that the start has less to do: its container, which does not
-     * run, its ballast and its settings. What fails here is done by the start, or fails it.
+     * run, and its ballast. Not its certificates: they are those of the row, by which another volume may serve. What fails here is done by
+     * the start, or fails it.
      */
     async makeReady(database: DatabaseFacts): Promise<void> {
       const ready = async () => {
-        // What is not mounted is no place for settings.
         await growVolume(host, database)
-        await allEnded([
-          containerOf(database).then(({ spec }) => engine.create(spec)),
-          hosted.settle(database, 'start'),
-          guard.lay(database),
-        ])
+        await allEnded([containerOf(database).then(({ spec }) => engine.create(spec)), guard.lay(database)])
       }
       await ready().catch(ignoreError('the start does it, or reports why not'))
     },
