@@ -1,10 +1,8 @@
 import test from 'ava'
-import { domainPoints, domainSurvives, domainVictims } from '../kit/crash/domain-story.ts'
-import { testDomainPlatform } from '../kit/platform/domain-platform.ts'
-import { testDatabase } from '../kit/servers/database.ts'
+import { domainPoints, domainStage, domainSurvives, domainVictims } from '../kit/crash/domain-story.ts'
 
 // Everything that can end at every point of a domain's life; a choice runs in test/crash on every change.
-const stage = testDomainPlatform({ worker: false, database: () => testDatabase({ durable: true }) })
+const stage = domainStage()
 
 for (const victim of domainVictims)
   for (const point of domainPoints)

@@ -1,15 +1,15 @@
 import test from 'ava'
-import { type DomainVictim, domainSurvives } from '../../kit/crash/domain-story.ts'
-import { testDomainPlatform } from '../../kit/platform/domain-platform.ts'
-import { testDatabase } from '../../kit/servers/database.ts'
+import { type DomainVictim, domainStage, domainSurvives } from '../../kit/crash/domain-story.ts'
 
 // Some points of a domain's life; all of them, for everything that can end there, are in test/long/domains.test.ts.
-const stage = testDomainPlatform({ worker: false, database: () => testDatabase({ durable: true }) })
+const stage = domainStage()
 
 const cases: [DomainVictim, string][] = [
   ['worker', 'domains.finalizeOrder:after'],
   ['server of Postgres', 'domains.collectCertificate:after'],
   ['line to Postgres', 'authority.order:after'],
+  ['server of Temporal', 'domains.answerChallenge:after'],
+  ['server of Temporal with its data', 'authority.finalize:after'],
 ]
 for (const [victim, point] of cases)
   test.serial(

@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ExecutionContext } from 'ava'
 import { removeApp } from '../../../db/apps/app-creation.ts'
-import type { DomainPlatform } from '../platform/domain-platform.ts'
+import { type DomainPlatform, testDomainPlatform } from '../platform/domain-platform.ts'
 import { isFrozen, startEntry } from '../platform/entry.ts'
 import { rows } from '../rows/rows.ts'
-import { crashPostgres } from '../servers/database.ts'
+import { crashPostgres, testDatabase } from '../servers/database.ts'
 import { handshake } from '../servers/https.ts'
 import { type Relay, relayTo } from '../servers/relay.ts'
+import { type OwnTemporal, ownTemporal } from '../servers/temporal.ts'
 import { diesAt } from './crash-kit.ts'
 
 /** Every step of the workflow of a host name, and what the keeper does to the proxy, before and after. */
@@ -18,9 +19,28 @@ export const domainPoints = [
   .concat(['authority.order', 'authority.finalize', 'authority.collect', 'edge.setCertificate', 'edge.setName'])
   .flatMap(step => [`${step}:before`, `${step}:after`])
 
-/** What ends at a point: the worker or the proxy, by a kill; the server of Postgres, by a crash; or the line to it, or to Temporal. */
-export const domainVictims = ['worker', 'proxy', 'server of Postgres', 'line to Postgres', 'line to Temporal'] as const
+/**
+ * What ends at a point: the worker, the proxy, or the server of Temporal, with its data or without, by a kill; the server of Postgres, by a
+ * crash; or the line to one of them.
+ */
+export const domainVictims = [
+  ...(['worker', 'proxy', 'server of Postgres', 'line to Postgres', 'line to Temporal'] as const),
+  ...(['server of Temporal', 'server of Temporal with its data'] as const),
+]
 export type DomainVictim = (typeof domainVictims)[number]
+
+/** A platform of domains whose every part may end. */
+export interface DomainStage extends DomainPlatform {
+  killTemporal: OwnTemporal['kill']
+}
+
+/** Call it once at the top level of a test file. */
+export function domainStage(): () => Promise<DomainStage> {
+  const temporal = ownTemporal()
+  const database = () => testDatabase({ durable: true })
+  const started = testDomainPlatform({ worker: false, database, temporal: temporal.start })
+  return async () => ({ ...(await started()), killTemporal: temporal.kill })
+}
 
 /** How long what the worker talks to is away. */
 const awayMs = 3000
@@ -33,7 +53,7 @@ let names = 0
  */
 export async function domainSurvives(
   t: ExecutionContext,
-  stage: DomainPlatform,
+  stage: DomainStage,
   victim: DomainVictim,
   point: string,
 ): Promise<void> {
@@ -50,7 +70,9 @@ export async function domainSurvives(
   const { name, value } = records.find(({ type }: { type: string }) => type === 'cname')
   dns.set(value, 'A', '127.0.0.1')
   dns.set(name, 'CNAME', value)
-  const worker = await (victim === 'worker' ? afterDeath(t, stage, point) : afterOutage(t, stage, victim, point))
+  const worker = await (victim === 'worker'
+    ? afterDeath(t, stage, point)
+    : afterOutage(t, stage, { victim, point, hostname }))
   await until(
     async () => (await db('certificates').where({ hostname, state: 'current' }).whereNotNull('served_at')).length === 1,
     120,
@@ -109,34 +131,53 @@ async function afterDeath(t: ExecutionContext, { platform: { base } }: DomainPla
 /** A worker for which what it talks to is away after the point, and back some seconds later. */
 async function afterOutage(
   t: ExecutionContext,
-  { platform: { base, db, until } }: DomainPlatform,
-  victim: Exclude<DomainVictim, 'worker'>,
-  point: string,
+  { platform: { base, db, until }, killTemporal }: DomainStage,
+  { victim, point, hostname }: { victim: Exclude<DomainVictim, 'worker'>; point: string; hostname: string },
 ) {
   const database = new URL(base.settings.DATABASE_URL!)
-  const lines: Record<'line to Postgres' | 'line to Temporal', Relay> = {
-    'line to Postgres': await relayTo({ host: '127.0.0.1', port: Number(database.port) }),
-    'line to Temporal': await relayTo({ host: '127.0.0.1', port: Number(base.config.temporalAddress.split(':')[1]) }),
-  }
-  database.port = String(lines['line to Postgres'].port)
+  const toPostgres = await relayTo({ host: '127.0.0.1', port: Number(database.port) })
+  const toTemporal = await relayTo({ host: '127.0.0.1', port: Number(base.config.temporalAddress.split(':')[1]) })
+  database.port = String(toPostgres.port)
   const worker = startEntry('worker', {
     ...base.settings,
-    ...{ DATABASE_URL: database.href, TEMPORAL_ADDRESS: `127.0.0.1:${lines['line to Temporal'].port}` },
+    ...{ DATABASE_URL: database.href, TEMPORAL_ADDRESS: `127.0.0.1:${toTemporal.port}` },
     ...{ CRASH_POINT: point, CRASH_SIGNAL: 'SIGSTOP' },
   })
   t.teardown(async () => {
     await worker.kill('SIGKILL')
-    for (const line of Object.values(lines)) await line.close()
+    for (const line of [toPostgres, toTemporal]) await line.close()
   })
   await until(async () => isFrozen(worker), 120, `the worker comes to ${point}: ${worker.output().slice(-1000)}`)
   const wakes = () => worker.child.kill('SIGCONT')
-  if (victim === 'server of Postgres') {
-    await crashPostgres(db, wakes)
-    return worker
+  const away = async (begin: () => Promise<unknown>, end: () => Promise<unknown>) => {
+    await begin()
+    wakes()
+    await sleep(awayMs)
+    await end()
   }
-  await (victim === 'proxy' ? base.proxy.kill('SIGKILL') : lines[victim].mode('cut'))
-  wakes()
-  await sleep(awayMs)
-  await (victim === 'proxy' ? base.proxy.start() : lines[victim].mode('pass'))
+  const cut = (line: Relay) =>
+    away(
+      () => line.mode('cut'),
+      () => line.mode('pass'),
+    )
+  const ends: Record<typeof victim, () => Promise<unknown>> = {
+    proxy: () =>
+      away(
+        () => base.proxy.kill('SIGKILL'),
+        () => base.proxy.start(),
+      ),
+    'server of Postgres': () => crashPostgres(db, wakes),
+    'line to Postgres': () => cut(toPostgres),
+    'line to Temporal': () => cut(toTemporal),
+    'server of Temporal': () => killTemporal('kept', wakes),
+    'server of Temporal with its data': async () => {
+      await killTemporal('emptied', wakes)
+      // As if so much time had passed: during an order a look is due after 5 minutes, and counts as lost a minute later.
+      await db('domains')
+        .where({ hostname })
+        .update({ look_at: db.raw(`look_at - interval '6 minutes'`) })
+    },
+  }
+  await ends[victim]()
   return worker
 }

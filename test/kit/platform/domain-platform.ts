@@ -26,7 +26,7 @@ export interface DomainPlatform {
 export function testDomainPlatform({
   own = {},
   ...options
-}: Pick<PlatformOptions, 'worker' | 'hosts' | 'database'> & {
+}: Pick<PlatformOptions, 'worker' | 'hosts' | 'database' | 'temporal'> & {
   own?: Record<string, string>
 } = {}): () => Promise<DomainPlatform> {
   let dns: TestDns

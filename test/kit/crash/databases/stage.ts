@@ -1,25 +1,19 @@
-import { readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { chmod, mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { removeFirewall } from '../../../../activities/firewall/iptables.ts'
-import { unusedPort } from '../../../../cli/installation/ports.ts'
-import { temporalProcess } from '../../../../cli/services/temporal.ts'
-import { removeThrowAway, throwAwayFolder } from '../../../../cli/test/test-postgres.ts'
 import { ignoreError } from '../../../../lib/async/ignore-error.ts'
 import { loop } from '../../../../lib/async/loop.ts'
 import type { EngineName } from '../../../../policy/databases/engine.ts'
 import { engines } from '../../../../policy/databases/engines.ts'
 import { mongoStandIn } from '../../../../policy/databases/mongo.ts'
-import { readRecords } from '../../../../workers/supervisor/process-record.ts'
-import { Supervisor } from '../../../../workers/supervisor/supervisor.ts'
 import { type Entry, startEntry } from '../../platform/entry.ts'
 import { type TestPlatform, testPlatform } from '../../platform/platform.ts'
 import { workflowBundle } from '../../platform/workflow-bundle.ts'
 import { demandRoot } from '../../root.ts'
 import { testDatabase } from '../../servers/database.ts'
-import type { TestTemporal } from '../../servers/temporal.ts'
+import { type OwnTemporal, ownTemporal } from '../../servers/temporal.ts'
 import { type Disk, testDisk } from '../disk.ts'
 import { type Power, powerOf } from './power.ts'
 
@@ -50,8 +44,7 @@ export interface DatabaseStage extends Power {
   startWorker(own?: Record<string, string>): Promise<Entry>
   /** Ends Postgres as a crash does; resolves once it answers again. */
   killPostgres(): Promise<void>
-  /** Ends Temporal as a crash does, and removes all that it knows if it is to be `emptied`; resolves once it runs again. */
-  killTemporal(how: 'kept' | 'emptied'): Promise<void>
+  killTemporal: OwnTemporal['kill']
   /** Writes out what the hosts have on their disk, so that what comes next is alone. */
   settle(): Promise<void>
 }
@@ -92,7 +85,7 @@ export function databaseStage(...offered: EngineName[]): Promise<DatabaseStage> 
 
 interface StageParts {
   living: Set<Entry>
-  temporal: ReturnType<typeof ownTemporal>
+  temporal: OwnTemporal
   disk: Disk
 }
 
@@ -155,52 +148,4 @@ function stageOn(
     settle: () => disk.settle(),
   }
   return stage
-}
-
-/** A Temporal of this file's own, on a disk, so that it can forget everything or nothing. */
-function ownTemporal() {
-  const folder = throwAwayFolder()
-  const supervisor = new Supervisor({ runFolder: `${folder}/run`, logFolder: `${folder}/logs`, say: () => {} })
-  let isEmptied = false
-  let starts = 0
-  let server: { ready: () => Promise<unknown> } | null = null
-  // A run that is ended by a signal never reaches its hooks.
-  process.once('exit', () => supervisor.kill())
-  test.after.always('stop Temporal', async () => {
-    await supervisor.stop()
-    removeThrowAway(folder)
-  })
-  return {
-    async start(): Promise<TestTemporal> {
-      const port = await unusedPort()
-      const spec = await temporalProcess({ folder: `${folder}/data`, port, uiPort: null }, () => {})
-      server = { ready: spec.ready as () => Promise<unknown> }
-      await supervisor.start({
-        ...spec,
-        command: async () => {
-          starts++
-          if (isEmptied)
-            for (const end of ['', '-wal', '-shm']) rmSync(`${folder}/data/temporal.db${end}`, { force: true })
-          return spec.command()
-        },
-      })
-      return { address: `127.0.0.1:${port}`, queuePrefix: 'killed/' }
-    },
-    async kill(how: 'kept' | 'emptied'): Promise<void> {
-      isEmptied = how === 'emptied'
-      const before = starts
-      const [record] = readRecords(`${folder}/run`)
-      process.kill(-record!.pid, 'SIGKILL')
-      for (const deadline = Date.now() + 120_000; ; await sleep(100)) {
-        const isBack =
-          starts > before &&
-          (await server!.ready().then(
-            () => true,
-            () => false,
-          ))
-        if (isBack) return
-        if (Date.now() > deadline) throw new Error('Temporal does not come back.')
-      }
-    },
-  }
 }
