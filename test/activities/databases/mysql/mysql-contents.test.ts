@@ -1,6 +1,7 @@
 import test, { type ExecutionContext } from 'ava'
 import type { Connection } from 'mysql2'
 import { contentsOf } from '../../../../activities/databases/engines/contents.ts'
+import { type MysqlVisitor, readContents } from '../../../../activities/databases/engines/mysql/contents/digest.ts'
 import { mysqlEngine } from '../../../../activities/databases/engines/mysql/mysql.ts'
 import { mysqlSession } from '../../../../activities/databases/engines/mysql/mysql-session.ts'
 import { pause } from '../../../../lib/async/loop.ts'
@@ -267,6 +268,38 @@ test.serial('mysql 9: a dump is one moment, while others write', async t => {
   }
   await copying(database, check, dumpEnded)
 })
+
+test.serial(
+  'mysql 9: a dump is good of tables without transactions, and of small ones, that change while later ones are read',
+  async t => {
+    const database = await serving()
+    await run(database, [
+      'CREATE TABLE `default`.a (n INT) ENGINE=MyISAM',
+      'CREATE TABLE `default`.b (n INT) ENGINE=MEMORY',
+      'CREATE TABLE `default`.c (n INT)',
+      'CREATE TABLE `default`.d (n INT)',
+      'CREATE TABLE `default`.e (n INT)',
+    ])
+    const before = await database.locally(mysql.contents.digest)
+    const changes = [
+      ...['a', 'b', 'd'].map(name => `INSERT INTO \`default\`.${name} VALUES (1)`),
+      'ALTER TABLE `default`.c ADD other INT',
+    ]
+    const large = ['a', 'd']
+    const visitor: MysqlVisitor = {
+      ...{ database() {}, program() {}, readOnly() {} },
+      async table({ name }) {
+        if (name === 'e') await run(database, changes)
+        return large.includes(name) ? Number.POSITIVE_INFINITY : 0
+      },
+    }
+    const digest = await database.locally(local =>
+      mysqlSession(local, 60, async session => (await readContents(session, visitor)).digest()),
+    )
+    t.is(digest, before)
+    t.not(await database.locally(mysql.contents.digest), before)
+  },
+)
 
 test.serial(
   'mysql 9: whatever the owner does to accounts with the name of its main user, a snapshot is good',

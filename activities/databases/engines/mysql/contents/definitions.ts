@@ -51,11 +51,16 @@ export async function createDatabase(
   return { statement: shown.replace(mark, ''), readOnly: shown.endsWith(mark) }
 }
 
-export const tablesOf = (session: MysqlSession, database: string): Promise<string[]> =>
-  texts(
-    session,
-    `SELECT table_name FROM information_schema.tables WHERE table_schema = ${quoted(database)} AND table_type = 'BASE TABLE' ORDER BY CAST(table_name AS BINARY)`,
+/** Whether it `isTransactional`: a transaction sees each of its rows as it was when it began. */
+export async function tablesOf(
+  session: MysqlSession,
+  database: string,
+): Promise<{ name: string; isTransactional: boolean }[]> {
+  const rows = await session.rows(
+    `SELECT table_name, engine FROM information_schema.tables WHERE table_schema = ${quoted(database)} AND table_type = 'BASE TABLE' ORDER BY CAST(table_name AS BINARY)`,
   )
+  return rows.map(([name, engine]) => ({ name: textOfCell(name), isTransactional: textOfCell(engine) === 'InnoDB' }))
+}
 
 /** The bytes of its statement. */
 export async function createTable(session: MysqlSession, database: string, name: string): Promise<Buffer> {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { MiB } from '../../../../../lib/bytes.ts'
 import { type MysqlSession, named, textOfCell } from '../mysql-session.ts'
 import {
   type Column,
@@ -102,7 +103,8 @@ const lasting = (statement: Buffer): string =>
 /** What the writer of a dump gets, in an order in which it can be made again. */
 export interface MysqlVisitor {
   database(name: string, statement: string): void
-  table(table: Table): Promise<void>
+  /** Resolves to the bytes that it wrote. */
+  table(table: Table): Promise<number>
   program(database: string, program: Program): void
   /** Nothing else is done in this database. */
   readOnly(database: string): void
@@ -115,13 +117,21 @@ export interface Table {
   columns: Column[]
 }
 
+type Summed = Omit<Table, 'statement'> & { lasting: string }
+
 export interface Contents {
   users: User[]
   /** Views that cannot be made again, and are no part of the digest. */
   unusable: View[]
-  /** SHA-256 in hex. Reads every row of that moment, and ends its transaction. */
+  /** SHA-256 in hex. Reads what remains to be read of that moment, and ends its transaction. */
   digest(): Promise<string>
 }
+
+/**
+ * The sum of a table with more than this may be read after the dump, which is copied meanwhile. Until then its definition must stay as it is, and
+ * owners often change that of small tables.
+ */
+const largeBytes = 8 * MiB
 
 /** Reads all that is the customer's, as one moment; rows only for a visitor. */
 export async function readContents(session: MysqlSession, visitor?: MysqlVisitor): Promise<Contents> {
@@ -129,7 +139,9 @@ export async function readContents(session: MysqlSession, visitor?: MysqlVisitor
   const digest = new MysqlDigest()
   const databases = await databasesOf(session)
   const readOnly: string[] = []
-  const tables: (Omit<Table, 'statement'> & { lasting: string })[] = []
+  const summedLater: Summed[] = []
+  const sum = async ({ database, name, columns, lasting }: Summed) =>
+    digest.add('table', database, name, lasting, await sumsOf(session, database, name, columns))
   const take = (database: string, programs: Program[]) => {
     for (const program of programs) {
       digest.program(database, program)
@@ -141,12 +153,14 @@ export async function readContents(session: MysqlSession, visitor?: MysqlVisitor
     digest.add('database', database, made)
     visitor?.database(database, made.statement)
     if (made.readOnly) readOnly.push(database)
-    for (const name of await tablesOf(session, database)) {
+    for (const { name, isTransactional } of await tablesOf(session, database)) {
       await withoutLock(session, async () => {
         const statement = await createTable(session, database, name)
         const columns = await columnsOf(session, database, name)
-        tables.push({ database, name, lasting: lasting(statement), columns })
-        await visitor?.table({ database, name, statement, columns })
+        const bytes = (await visitor?.table({ database, name, statement, columns })) ?? 0
+        const table = { database, name, columns, lasting: lasting(statement) }
+        if (isTransactional && bytes > largeBytes) summedLater.push(table)
+        else await sum(table)
       })
     }
     take(database, await routinesOf(session, database))
@@ -167,10 +181,7 @@ export async function readContents(session: MysqlSession, visitor?: MysqlVisitor
     users,
     unusable,
     async digest() {
-      for (const { database, name, lasting, columns } of tables)
-        await withoutLock(session, async () =>
-          digest.add('table', database, name, lasting, await sumsOf(session, database, name, columns)),
-        )
+      for (const table of summedLater) await withoutLock(session, () => sum(table))
       await session.rows('COMMIT')
       return digest.end()
     },

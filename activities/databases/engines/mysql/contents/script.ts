@@ -34,7 +34,7 @@ export function scriptWriter(session: MysqlSession, file: DumpFile): MysqlVisito
   }
 }
 
-async function writeTable(session: MysqlSession, file: DumpFile, table: Table): Promise<void> {
+async function writeTable(session: MysqlSession, file: DumpFile, table: Table): Promise<number> {
   const columns = table.columns.filter(({ generated }) => !generated)
   file.add(`USE ${named(table.database)};\n`)
   file.add(table.statement)
@@ -57,6 +57,7 @@ async function writeTable(session: MysqlSession, file: DumpFile, table: Table): 
     }
   if (began !== null) script.add(';\n')
   script.end()
+  return script.bytes
 }
 
 /** What a column's value is read as. */
