@@ -9,7 +9,7 @@ import { diskSpace } from '../../disk-space.ts'
 import { places } from '../../port.ts'
 import { asPlatform, numberIn } from './redis.ts'
 import { digestOf } from './redis-digest.ts'
-import { discardDumps, dumpFile, emptyDumps } from './redis-drafts.ts'
+import { discardDumps, discardLeftDump, dumpFile, emptyDumps } from './redis-drafts.ts'
 
 const { copy: copySeconds } = databaseSeconds
 const pollMs = 50
@@ -99,8 +99,20 @@ async function until(ask: () => Promise<Progress>, scriptSeconds: number): Promi
 /** Null where the disk is not its own. */
 const spaceOf = (data: string) => diskSpace(dirname(data))
 
-/** `waits` while another snapshot is written, or the log is rewritten. */
+/** Whether the engine is about to refuse writes, unless a dump gives its room back. */
+async function isFull(data: string): Promise<boolean> {
+  const space = await spaceOf(data)
+  return space !== null && diskVerdict(space, false) === 'end writes'
+}
+
+/** A child of the engine, of which it has one at a time: it writes a snapshot, or the log anew. */
+const activeChild = /^(rdb_bgsave|aof_rewrite|module_fork)_in_progress:1/m
+
+/** `waits` while another snapshot is written, or the log is rewritten. What an earlier dump has left takes no room from this one. */
 async function begin(redis: Redis, data: string): Promise<Progress> {
+  if (await isFull(data)) await emptyDumps(data)
+  if (activeChild.test(String(await redis.call('INFO', 'persistence')))) return 'waits'
+  await discardLeftDump(data).catch(ignoreError('it counts as data'))
   const space = await spaceOf(data)
   // It takes no more on the disk than its data in memory, and is written next to the log, without which the engine ends.
   if (space && !hasRoomToDump(space, numberIn(await redis.call('INFO', 'memory'), 'used_memory'))) return 'no room'
@@ -117,8 +129,7 @@ async function begin(redis: Redis, data: string): Promise<Progress> {
 function progressOf(redis: Redis, data: string): () => Promise<Progress> {
   let isGivenUp = false
   return async () => {
-    const space = await spaceOf(data)
-    isGivenUp ||= space !== null && diskVerdict(space, false) === 'end writes'
+    isGivenUp ||= await isFull(data)
     // Redis has no command that ends it: it goes on to write, and what it has written is taken away again.
     if (isGivenUp) await emptyDumps(data)
     const info = String(await redis.call('INFO', 'persistence'))

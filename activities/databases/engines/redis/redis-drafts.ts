@@ -10,6 +10,10 @@ const maxNames = 1000
 /** Removes what Redis saves for dumps, also what an earlier one has left: it is on the disk that the customer pays for. */
 export const discardDumps = (data: string): Promise<void> => discard(data, /^(dump|temp-\d+)\.rdb$/)
 
+/** Removes the dump that an earlier attempt has left. A container of a killed host may still read it: emptied, its room is free at once. */
+export const discardLeftDump = (data: string): Promise<void> =>
+  each(data, /^dump\.rdb$/, path => emptied(path).finally(() => unlink(path)))
+
 /** Takes the room back of the dump that Redis writes at this moment. A removed file would have it until Redis closes it. */
 export const emptyDumps = (data: string): Promise<void> => each(data, /^temp-\d+\.rdb$/, path => emptied(path))
 

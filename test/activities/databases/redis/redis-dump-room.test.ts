@@ -83,6 +83,29 @@ test.serial('redis: a dump for which the disk has no room is refused before it i
   }
 })
 
+test.serial('redis: what an earlier dump has left, or still writes, takes no room from the next one', async t => {
+  const { database, clean } = await scene()
+  const left = join(database.folders.data, 'dump.rdb')
+  try {
+    const dump = () => database.locally(local => contentsOf('redis').dump(local, database.job(database.dumpFolder())))
+    execFileSync('fallocate', ['--length', String(85 * MiB), left])
+    await t.notThrowsAsync(dump())
+    await database.locally(local =>
+      asPlatform(local, {}, async redis => {
+        // Of each key, in microseconds: 4 s for all.
+        await redis.call('CONFIG', 'SET', 'rdb-key-save-delay', 10_000)
+        await redis.call('BGSAVE')
+        await redis.call('CONFIG', 'SET', 'rdb-key-save-delay', 0)
+      }),
+    )
+    execFileSync('fallocate', ['--length', String(75 * MiB), left])
+    await t.notThrowsAsync(dump())
+    t.deepEqual(readdirSync(database.folders.data), ['appendonlydir'])
+  } finally {
+    await clean()
+  }
+})
+
 test.serial('redis: a dump gives its room back when the disk gets full meanwhile, and writes go on', async t => {
   const { database, client, clean } = await scene()
   try {
