@@ -61,7 +61,7 @@ export function dumpJob(options: DumpJobOptions): EngineJob {
     folder: dump,
     heard,
     data: folders.data,
-    async run(command) {
+    async run(command, ending) {
       const job = databaseJob(database, folders, command, traits)
       const spec: ContainerSpec = {
         ...job,
@@ -74,7 +74,7 @@ export function dumpJob(options: DumpJobOptions): EngineJob {
           { source: dump, target: dumpPlace, readOnly: false },
         ],
       }
-      await runJob(engine, spec, signal)
+      await runJob(engine, spec, ending ? AbortSignal.any([signal, ending]) : signal)
     },
   }
 }

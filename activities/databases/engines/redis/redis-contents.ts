@@ -31,7 +31,7 @@ export const redisContentsWithin = (scriptSeconds: number): DatabaseContents => 
     try {
       const outcome = await asPlatform(engine, { seconds: copySeconds }, redis => save(redis, job.data, scriptSeconds))
       if (outcome !== 'done') throw new DumpPrevented(preventedWords[outcome])
-      await job.run(['cp', '--sparse=never', `${places.data}/${dumpFile}`, `${dumpPlace}/${dumpFile}`])
+      await takeAway(job)
       // The order in memory says nothing, and a live engine would change between its keys.
       return null
     } finally {
@@ -57,6 +57,27 @@ export const redisContentsWithin = (scriptSeconds: number): DatabaseContents => 
 })
 
 export const redisContents = redisContentsWithin(databaseSeconds.script)
+
+/** Copies the snapshot out of the disk of its database, where it still takes room meanwhile. */
+async function takeAway(job: EngineJob): Promise<void> {
+  const room = new DumpRoom(job.data)
+  const ending = new AbortController()
+  const copied = job.run(
+    ['cp', '--sparse=never', `${places.data}/${dumpFile}`, `${dumpPlace}/${dumpFile}`],
+    ending.signal,
+  )
+  const watch = async () => {
+    while (!ending.signal.aborted && !(await room.isGivenUp())) await pause(pollMs, ending.signal)
+  }
+  try {
+    await Promise.race([copied, watch()])
+  } finally {
+    ending.abort()
+    await copied.catch(ignoreError('the first of both says how it ended'))
+  }
+  // What was emptied meanwhile was copied in part, with success.
+  if (room.hasBeenGivenUp) throw new DumpPrevented(preventedWords['no room'])
+}
 
 async function checked(job: EngineJob, steps: string[]): Promise<void> {
   try {
@@ -99,10 +120,22 @@ async function until(ask: () => Promise<Progress>, scriptSeconds: number): Promi
 /** Null where the disk is not its own. */
 const spaceOf = (data: string) => diskSpace(dirname(data))
 
-/** Whether the engine is about to refuse writes, unless a dump gives its room back. */
-async function isFull(data: string): Promise<boolean> {
-  const space = await spaceOf(data)
-  return space !== null && diskVerdict(space, false) === 'end writes'
+/** What a dump takes of the disk of its database. It is given back when the disk gets full: that of the log comes first. */
+class DumpRoom {
+  readonly #data: string
+  hasBeenGivenUp = false
+
+  constructor(data: string) {
+    this.#data = data
+  }
+
+  /** To be asked often: Redis has no command that ends a snapshot. It goes on to write, and what it has written is taken away again. */
+  async isGivenUp(): Promise<boolean> {
+    const space = await spaceOf(this.#data)
+    this.hasBeenGivenUp ||= space !== null && diskVerdict(space, false) === 'end writes'
+    if (this.hasBeenGivenUp) await emptyDumps(this.#data)
+    return this.hasBeenGivenUp
+  }
 }
 
 /** A child of the engine, of which it has one at a time: it writes a snapshot, or the log anew. */
@@ -110,7 +143,7 @@ const activeChild = /^(rdb_bgsave|aof_rewrite|module_fork)_in_progress:1/m
 
 /** `waits` while another snapshot is written, or the log is rewritten. What an earlier dump has left takes no room from this one. */
 async function begin(redis: Redis, data: string): Promise<Progress> {
-  if (await isFull(data)) await emptyDumps(data)
+  await new DumpRoom(data).isGivenUp()
   if (activeChild.test(String(await redis.call('INFO', 'persistence')))) return 'waits'
   await discardLeftDump(data).catch(ignoreError('it counts as data'))
   const space = await spaceOf(data)
@@ -125,13 +158,11 @@ async function begin(redis: Redis, data: string): Promise<Progress> {
   }
 }
 
-/** Of the last snapshot, from the answer to BGSAVE on. Its room is given back at once when the disk gets full: that of the log comes first. */
+/** Of the last snapshot, from the answer to BGSAVE on. */
 function progressOf(redis: Redis, data: string): () => Promise<Progress> {
-  let isGivenUp = false
+  const room = new DumpRoom(data)
   return async () => {
-    isGivenUp ||= await isFull(data)
-    // Redis has no command that ends it: it goes on to write, and what it has written is taken away again.
-    if (isGivenUp) await emptyDumps(data)
+    const isGivenUp = await room.isGivenUp()
     const info = String(await redis.call('INFO', 'persistence'))
     const read = (name: string) => info.match(new RegExp(`^${name}:(\\w+)`, 'm'))?.[1]
     if (read('rdb_bgsave_in_progress') !== '0') return 'waits'

@@ -6,16 +6,17 @@ import { codeOf } from '../../../../lib/folders/disk-names.ts'
 export const dumpFile = 'dump.rdb'
 /** Names that are looked at for what Redis has left, which are a few. */
 const maxNames = 1000
+const dumps = /^(dump|temp-\d+)\.rdb$/
 
 /** Removes what Redis saves for dumps, also what an earlier one has left: it is on the disk that the customer pays for. */
-export const discardDumps = (data: string): Promise<void> => discard(data, /^(dump|temp-\d+)\.rdb$/)
+export const discardDumps = (data: string): Promise<void> => discard(data, dumps)
 
 /** Removes the dump that an earlier attempt has left. A container of a killed host may still read it: emptied, its room is free at once. */
 export const discardLeftDump = (data: string): Promise<void> =>
   each(data, /^dump\.rdb$/, path => emptied(path).finally(() => unlink(path)))
 
-/** Takes the room back of the dump that Redis writes at this moment. A removed file would have it until Redis closes it. */
-export const emptyDumps = (data: string): Promise<void> => each(data, /^temp-\d+\.rdb$/, path => emptied(path))
+/** Takes the room of dumps back that are written or read at this moment. A removed file would have it until it is closed. */
+export const emptyDumps = (data: string): Promise<void> => each(data, dumps, emptied)
 
 async function emptied(path: string): Promise<void> {
   const file = await open(path, constants.O_WRONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)

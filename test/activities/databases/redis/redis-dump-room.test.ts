@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { readdirSync, rmSync, statfsSync } from 'node:fs'
+import { readdirSync, rmSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import type { Redis } from 'ioredis'
-import { DumpPrevented } from '../../../../activities/databases/contents.ts'
+import { DumpPrevented, type EngineJob } from '../../../../activities/databases/contents.ts'
 import { contentsOf } from '../../../../activities/databases/engines/contents.ts'
 import { asPlatform, redisEngine } from '../../../../activities/databases/engines/redis/redis.ts'
 import { MiB } from '../../../../lib/bytes.ts'
@@ -45,6 +45,17 @@ const giveBack = ({ volume }: EngineContainer): void => rmSync(join(volume, 'tak
 
 const dumpOf = (database: EngineContainer) =>
   database.locally(local => contentsOf('redis').dump(local, database.job('/dev/null')))
+
+/** A dump whose copy takes no room afterwards: unlike that of a host, it is on the disk of its database. */
+async function dumpAside(database: EngineContainer, change: (job: EngineJob) => Partial<EngineJob>): Promise<void> {
+  const folder = database.dumpFolder()
+  const job = database.job(folder)
+  try {
+    await database.locally(local => contentsOf('redis').dump(local, { ...job, ...change(job) }))
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
 
 /** Writes one small value after the other; `end` resolves to how many were acknowledged, and rejects when one was not. */
 function writing(client: Redis) {
@@ -87,7 +98,7 @@ test.serial('redis: what an earlier dump has left, or still writes, takes no roo
   const { database, clean } = await scene()
   const left = join(database.folders.data, 'dump.rdb')
   try {
-    const dump = () => database.locally(local => contentsOf('redis').dump(local, database.job(database.dumpFolder())))
+    const dump = () => dumpAside(database, job => job)
     execFileSync('fallocate', ['--length', String(85 * MiB), left])
     await t.notThrowsAsync(dump())
     await database.locally(local =>
@@ -134,3 +145,31 @@ test.serial('redis: a dump gives its room back when the disk gets full meanwhile
     await clean()
   }
 })
+
+test.serial(
+  'redis: a dump gives its room back when the disk gets full while it is taken away, and writes go on',
+  async t => {
+    const { database, client, clean } = await scene()
+    const sizes: number[] = []
+    try {
+      const writes = writing(client)
+      const dump = dumpAside(database, job => ({
+        async run(_, signal) {
+          const measure = () => sizes.push(statSync(join(database.folders.data, 'dump.rdb')).size)
+          measure()
+          signal?.addEventListener('abort', measure)
+          take(database, 34)
+          // Until it is ended.
+          await job.run(['sleep', '60'], signal)
+        },
+      }))
+      await t.throwsAsync(dump, noRoom)
+      t.true((await writes.end()) > 0)
+      t.true(sizes[0]! > 40_000_000)
+      t.is(sizes[1], 0)
+      t.deepEqual(readdirSync(database.folders.data), ['appendonlydir'])
+    } finally {
+      await clean()
+    }
+  },
+)
