@@ -28,14 +28,17 @@ const damaged = 65
  */
 export const redisContentsWithin = (scriptSeconds: number): DatabaseContents => ({
   async dump(engine, job) {
+    // A snapshot that may still be written keeps its name, by which the next dump finds it.
+    let leave = emptyDumps
     try {
       const outcome = await asPlatform(engine, { seconds: copySeconds }, redis => save(redis, job.data, scriptSeconds))
+      if (outcome !== 'script') leave = discardDumps
       if (outcome !== 'done') throw new DumpPrevented(preventedWords[outcome])
       await takeAway(job)
       // The order in memory says nothing, and a live engine would change between its keys.
       return null
     } finally {
-      await discardDumps(job.data).catch(ignoreError('the next dump removes it, and the outcome of this one counts'))
+      await leave(job.data).catch(ignoreError('the next dump removes it, and the outcome of this one counts'))
     }
   },
 

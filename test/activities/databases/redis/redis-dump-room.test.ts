@@ -57,6 +57,13 @@ async function dumpAside(database: EngineContainer, change: (job: EngineJob) => 
   }
 }
 
+/** Snapshots take 4 s from now on. */
+const slowDown = (database: EngineContainer) =>
+  database.locally(local =>
+    // Of each key, in microseconds.
+    asPlatform(local, {}, redis => redis.call('CONFIG', 'SET', 'rdb-key-save-delay', 10_000)),
+  )
+
 /** Writes one small value after the other; `end` resolves to how many were acknowledged, and rejects when one was not. */
 function writing(client: Redis) {
   let isOver = false
@@ -120,10 +127,7 @@ test.serial('redis: what an earlier dump has left, or still writes, takes no roo
 test.serial('redis: a dump gives its room back when the disk gets full meanwhile, and writes go on', async t => {
   const { database, client, clean } = await scene()
   try {
-    // Of each key, in microseconds: 4 s for all.
-    await database.locally(local =>
-      asPlatform(local, {}, redis => redis.call('CONFIG', 'SET', 'rdb-key-save-delay', 10_000)),
-    )
+    await slowDown(database)
     const writes = writing(client)
     const dump = dumpOf(database)
     dump.catch(() => {})
@@ -173,3 +177,29 @@ test.serial(
     }
   },
 )
+
+test.serial('redis: a dump that is cancelled while its snapshot is written gives the room back at once', async t => {
+  const { database, clean } = await scene()
+  try {
+    await slowDown(database)
+    const cancelling = new AbortController()
+    const { signal } = cancelling
+    const dump = database.locally(local => contentsOf('redis').dump({ ...local, signal }, database.job('/dev/null')))
+    dump.catch(() => {})
+    const written = () => {
+      const name = readdirSync(database.folders.data).find(name => /^(temp-\d+|dump)\.rdb$/.test(name))
+      return name ? statSync(join(database.folders.data, name)) : null
+    }
+    await comesTrue(() => (written()?.size ?? 0) > 4 * MiB)
+    cancelling.abort()
+    await t.throwsAsync(dump, { any: true })
+    // What is written from then on comes after a hole.
+    await comesTrue(() => written()?.size !== 0)
+    const { size, blocks } = written()!
+    t.true(size - blocks * 512 > 3 * MiB, `${blocks} blocks of ${size} bytes`)
+    await t.throwsAsync(dumpOf(database), { message: /dev.null|cp/ }, 'the next one waits for it')
+    t.deepEqual(readdirSync(database.folders.data), ['appendonlydir'])
+  } finally {
+    await clean()
+  }
+})
