@@ -19,7 +19,7 @@ const jobs: Record<string, (volume: string) => unknown> = {
     limits: { ...overlayLimits, bytes: Number.MAX_SAFE_INTEGER },
   }),
   placement: volume => ({ act: 'place', request: { volume, release: 2, path: '', whole: false, owner: null } }),
-  snapshots: volume => ({ kind: 'make', files: join(volume, 'files'), facts }),
+  snapshots: volume => ({ kind: 'make', files: join(volume, 'files'), facts, isFilled: true }),
 }
 
 for (const [name, jobOf] of Object.entries(jobs)) {
