@@ -24,14 +24,14 @@ type OnBroken = (day: string, error: unknown) => void
 const emptyCatalog = 'memory'
 
 /** A text with few values in a day. The engine would choose the same, but only after it has tried everything else: a quarter of a checkpoint. */
-const name = 'varchar using compression dictionary'
+const fewTexts = 'varchar using compression dictionary'
 
 /** `rollups` are the runs of rows that have been summed, `rolled` the applications and breakdowns that have sums in each. The widest numbers: no line may keep a run from being summed. */
 const tables = (catalog: string) => `
   create table if not exists ${catalog}.requests (
-    app ${name}, seen bigint, host ${name}, method ${name}, path varchar, query varchar, status usmallint, bytes ubigint,
-    client varchar, country ${name}, city ${name}, provider ${name}, agent integer, referer varchar, referer_host ${name},
-    protocol ${name}, content_type ${name}, visit boolean, cache ${name}, edge_ms uinteger, origin_ms uinteger, colo ${name},
+    app ${fewTexts}, seen bigint, host ${fewTexts}, method ${fewTexts}, path varchar, query varchar, status usmallint, bytes ubigint,
+    client varchar, country ${fewTexts}, city ${fewTexts}, provider ${fewTexts}, agent integer, referer varchar, referer_host ${fewTexts},
+    protocol ${fewTexts}, content_type ${fewTexts}, visit boolean, cache ${fewTexts}, edge_ms uinteger, origin_ms uinteger, colo ${fewTexts},
     mitigated boolean);
   create table if not exists ${catalog}.agents (
     id integer, agent varchar, device varchar, os varchar, browser varchar, bot varchar);

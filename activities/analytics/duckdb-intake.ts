@@ -58,7 +58,8 @@ const lines = (file: string) => `(
 
 /**
  * What a slice has of agents and addresses, each once, and how often; and the bytes of the texts of each application. A text that comes again in a
- * slice is stored once, nearly: it counts once. And the applications that have stored their share of the day before. To read the slice for it and again for the rows costs less than a temporary table of all its lines.
+ * slice is stored once, nearly: it counts once. And the applications that have stored their share of the day before. To read the slice for it and
+ * again for the rows costs less than a temporary table of all its lines.
  */
 const arrived = (file: string, catalog: string, maxTextBytes: number) => `
   with arrived as materialized (

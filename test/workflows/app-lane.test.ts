@@ -76,13 +76,14 @@ const kit = laneKit({
 })
 
 /** An application that was created and runs. */
-async function running() {
+/** A creation up to its end; `how` its program or its host behaves. */
+async function creation(how?: Parameters<typeof behaviour.set>[1]) {
   const { make, run, lanes } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
+  if (how) behaviour.set(app.id, how)
   await lanes.wake(app.id, user.id)
-  await run.ended(operationId)
-  return { user, app }
+  return { user, app, ended: await run.ended(operationId) }
 }
 
 test('an uploaded application runs, has its address, and its deployment succeeded', async t => {
@@ -127,12 +128,9 @@ test('a failed install releases memory and name and leaves only its reason', asy
 })
 
 test('an application whose program does not stay up remains, stopped, with the exit', async t => {
-  const { db, make, run, lanes, edge, client } = await kit
-  const user = await make.user()
-  const { app, operationId } = await make.app(user.id)
-  behaviour.set(app.id, 'crashes')
-  await lanes.wake(app.id, user.id)
-  t.is((await run.ended(operationId)).code, 'HEALTH_CHECK_FAILED')
+  const { db, edge, client } = await kit
+  const { app, ended } = await creation('crashes')
+  t.is(ended.code, 'HEALTH_CHECK_FAILED')
   const row = await loadApp(db, app.id)
   t.is(row?.status, 'exited')
   t.is(row?.exit_oom, true)
@@ -142,24 +140,18 @@ test('an application whose program does not stay up remains, stopped, with the e
 })
 
 test('a web application that never answers is stopped, and stays like one whose program has ended', async t => {
-  const { db, make, run, lanes, hostHas, client } = await kit
-  const user = await make.user()
-  const { app, operationId } = await make.app(user.id)
-  behaviour.set(app.id, 'never answers')
-  await lanes.wake(app.id, user.id)
-  t.is((await run.ended(operationId)).code, 'HEALTH_CHECK_FAILED')
+  const { db, hostHas, client } = await kit
+  const { app, ended } = await creation('never answers')
+  t.is(ended.code, 'HEALTH_CHECK_FAILED')
   t.like(await loadApp(db, app.id), { status: 'exited', exit_code: 143, exit_oom: false })
   t.deepEqual(hostHas(app.id).standing(), { containers: { 1: false }, files: 1, disk: true, busy: 0 })
   await keepHistory(client, 'create-unanswered', app.id)
 })
 
 test('a creation whose container is removed during its gate creates it again', async t => {
-  const { db, make, run, lanes, steps, client } = await kit
-  const user = await make.user()
-  const { app, operationId } = await make.app(user.id)
-  behaviour.set(app.id, 'is removed')
-  await lanes.wake(app.id, user.id)
-  t.is((await run.ended(operationId)).state, 'success')
+  const { db, steps, client } = await kit
+  const { app, ended } = await creation('is removed')
+  t.is(ended.state, 'success')
   t.like(await loadApp(db, app.id), { status: 'running', host_port: portOf(app.id, 1, 1) })
   const tried = steps(app.id).filter(step => /startRelease|passHealthGate/.test(step))
   t.deepEqual(tried, ['passHealthGate 1', 'startRelease 1', 'passHealthGate 1'])
@@ -167,24 +159,18 @@ test('a creation whose container is removed during its gate creates it again', a
 })
 
 test('a creation on a host of an older version has a step for the start', async t => {
-  const { make, run, lanes, steps, client } = await kit
-  const user = await make.user()
-  const { app, operationId } = await make.app(user.id)
-  behaviour.set(app.id, 'only places')
-  await lanes.wake(app.id, user.id)
-  t.is((await run.ended(operationId)).state, 'success')
+  const { steps, client } = await kit
+  const { app, ended } = await creation('only places')
+  t.is(ended.state, 'success')
   t.deepEqual(steps(app.id), ['prepareRelease 1', 'startRelease 1', 'passHealthGate 1'])
   t.deepEqual(shown.get(app.id), ['gate: starting, running'])
   await keepHistory(client, 'create-older-host', app.id)
 })
 
 test('a creation whose container cannot be started leaves nothing at its host', async t => {
-  const { db, make, run, lanes, hostHas, client } = await kit
-  const user = await make.user()
-  const { app, operationId } = await make.app(user.id)
-  behaviour.set(app.id, 'cannot be started')
-  await lanes.wake(app.id, user.id)
-  t.is((await run.ended(operationId)).code, 'DEPLOY_FAILED')
+  const { db, hostHas, client } = await kit
+  const { app, ended } = await creation('cannot be started')
+  t.is(ended.code, 'DEPLOY_FAILED')
   t.is(await loadApp(db, app.id), undefined)
   t.deepEqual(hostHas(app.id).standing(), { containers: {}, files: null, disk: false, busy: 0 })
   await keepHistory(client, 'create-not-started', app.id)
@@ -211,7 +197,7 @@ test('stop, start and restart change the desired and the shown state; a deletion
   const routeGoes = async (appId: string) => {
     await comesTrue(async () => !(await edge.listRoutes()).some(route => route.appId === appId))
   }
-  const { app } = await running()
+  const { app } = await creation()
   t.is((await run.command(app, 'stop')).state, 'success')
   t.like(await loadApp(db, app.id), { status: 'exited', desired_state: 'stopped', host_port: null, exit_code: 143 })
   await routeGoes(app.id)
@@ -230,7 +216,7 @@ test('stop, start and restart change the desired and the shown state; a deletion
 
 test('a restart is one step, and on a host of an older version a stop and a start', async t => {
   const { db, run, client, steps } = await kit
-  const { app } = await running()
+  const { app } = await creation()
   behaviour.set(app.id, 'is restarted')
   const since = steps(app.id).length
   t.is((await run.command(app, 'restart')).state, 'success')
@@ -246,7 +232,7 @@ test('a restart is one step, and on a host of an older version a stop and a star
 
 test('a restart that stops nothing leaves what ran shown as running, and what had ended as exited', async t => {
   const { db, run, client } = await kit
-  const { app } = await running()
+  const { app } = await creation()
   behaviour.set(app.id, 'is not reached')
   t.like(await run.command(app, 'restart'), { state: 'error', code: 'ACTION_FAILED' })
   t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'running', host_port: portOf(app.id, 1) })
@@ -260,7 +246,7 @@ test('a restart that stops nothing leaves what ran shown as running, and what ha
 
 test('a container that a failed start has left is adopted; one that is known to run is not started', async t => {
   const { db, run, hostHas } = await kit
-  const { app } = await running()
+  const { app } = await creation()
   t.is((await run.command(app, 'stop')).state, 'success')
   hostHas(app.id).again(1)
   t.is((await run.command(app, 'start')).state, 'success')
@@ -314,7 +300,7 @@ test('a start and a deletion are shown while they run; a failed one restores the
 
 test('operations of one application never overlap', async t => {
   const { db, run, lanes, mostAtOnce } = await kit
-  const { app, user } = await running()
+  const { app, user } = await creation()
   behaviour.set(app.id, 'takes a while')
   const kinds = ['restart', 'stop', 'start', 'restart', 'restart', 'stop', 'start', 'restart'] as const
   const ids: string[] = []
@@ -338,7 +324,7 @@ test('operations of one application never overlap', async t => {
 
 test('of two lanes of one application, as with two Temporals, the one that lost an operation neither ends nor undoes it', async t => {
   const { db, run, lanes, client, queuePrefix } = await kit
-  const { app, user } = await running()
+  const { app, user } = await creation()
   t.is((await run.command(app, 'stop')).state, 'success')
   behaviour.set(app.id, 'stands still')
   // A round of the worker would move the next snapshot while the two lanes run.
@@ -374,7 +360,7 @@ test('of two lanes of one application, as with two Temporals, the one that lost 
 
 test('a host that does not answer fails a command within its deadline, and nothing is half done', async t => {
   const { db, run, client } = await kit
-  const { app } = await running()
+  const { app } = await creation()
   await db('hosts').insert({ id: 'gone', address: '127.0.0.1', memory_mb: 0, disk_mb: 0 })
   await db('apps').where({ id: app.id }).update({ host_id: 'gone' })
   const end = await run.command(app, 'stop')

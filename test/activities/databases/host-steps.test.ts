@@ -27,6 +27,18 @@ async function serving(t: { teardown(clean: () => Promise<void>): void }, terms:
 }
 
 /** As its owner stops it. */
+/** Id of a snapshot of the database that was taken and proved. */
+async function provedSnapshot({ db, beginSnapshot }: Host): Promise<string> {
+  const { id, snapshot, step, end } = await beginSnapshot()
+  const taken = await step((steps, input) => steps.takeDatabaseSnapshot(input))
+  await transaction(db, async trx => {
+    await markSnapshotGood(trx, id, taken)
+    await recordSnapshotProof(trx, id, taken)
+  })
+  await end()
+  return snapshot
+}
+
 async function stop({ begin, db, id }: Host): Promise<void> {
   const operation = await begin('stop')
   const { code, oom, at } = await operation.step((steps, input) => steps.stopDatabase(input, { mustRun: true }))
@@ -190,15 +202,9 @@ test.serial('a password that was reset while a restore made its copy opens nothi
     }),
   })
   const { db, id } = host
-  const snapshot = await host.beginSnapshot()
-  const taken = await snapshot.step((steps, input) => steps.takeDatabaseSnapshot(input))
-  await transaction(db, async trx => {
-    await markSnapshotGood(trx, snapshot.id, taken)
-    await recordSnapshotProof(trx, snapshot.id, taken)
-  })
-  await snapshot.end()
+  const snapshotId = await provedSnapshot(host)
   const volumes = { dump: 10, copy: 11 }
-  const restore = await host.begin('restore', { snapshotId: snapshot.snapshot, volumes })
+  const restore = await host.begin('restore', { snapshotId, volumes })
   await restore.step((steps, input) => steps.prepareRestore(input))
   t.deepEqual(scratch, [true, false], 'only what is compared and removed is not synced')
   const rotation = await host.begin('rotate', {}, ['restore'])
@@ -208,7 +214,7 @@ test.serial('a password that was reset while a restore made its copy opens nothi
   await host.engine.stop((await host.facts()).containerId!, 60)
   await db('databases').where({ id }).update({ generation: volumes.copy, status: 'exited' })
   await restore.end()
-  const anew = await host.begin('restore', { snapshotId: snapshot.snapshot, volumes })
+  const anew = await host.begin('restore', { snapshotId, volumes })
   const before = scratch.length
   await anew.step((steps, input) => steps.prepareRestore(input))
   t.is(scratch.length, before, 'a run that begins anew after the switch makes nothing in the volume that serves')
@@ -227,16 +233,10 @@ test.serial('a password that was reset while a restore made its copy opens nothi
 test.serial('an engine serves until what starts after it on a restored volume has nothing left to make', async t => {
   const host = await serving(t, redis)
   const { db, id, engine, made } = host
-  const snapshot = await host.beginSnapshot()
-  const taken = await snapshot.step((steps, input) => steps.takeDatabaseSnapshot(input))
-  await transaction(db, async trx => {
-    await markSnapshotGood(trx, snapshot.id, taken)
-    await recordSnapshotProof(trx, snapshot.id, taken)
-  })
-  await snapshot.end()
+  const snapshotId = await provedSnapshot(host)
   const volumes = { dump: 10, copy: 11 }
   const copy = { ...(await host.facts()), generation: volumes.copy }
-  const restore = await host.begin('restore', { snapshotId: snapshot.snapshot, volumes })
+  const restore = await host.begin('restore', { snapshotId, volumes })
   await restore.step((steps, input) => steps.prepareRestore(input))
 
   const found: unknown[] = []
