@@ -2,7 +2,14 @@ import test from 'ava'
 import { type Files, textIn } from '../../kit/hosts/installs.ts'
 import { packageRegistry } from '../../kit/hosts/package-registry.ts'
 import { packageSteps } from '../../kit/hosts/package-steps.ts'
-import { damageStored, get, hasDocumentsAlone, loopbackPackages, processIn } from '../../kit/hosts/packages.ts'
+import {
+  damageStored,
+  demandPassedOn,
+  get,
+  hasDocumentsAlone,
+  loopbackPackages,
+  processIn,
+} from '../../kit/hosts/packages.ts'
 import { zipOf } from '../../kit/zips.ts'
 
 /* Modules of Go: with the real go command in build containers, and by requests as it makes them. */
@@ -142,12 +149,7 @@ test('files of a module that are others, or that no checksum database knows, are
     [mod, Buffer.from('module evil\n')],
     [unpublished, bytes],
   ]
-  for (const [path, content] of wrong) {
-    registry.tamper(path, content)
-    const answer = await get(origin + path)
-    t.is(answer.status, 307)
-    t.is(answer.headers.location, registry.go.replace('/go/', '') + path)
-  }
+  await demandPassedOn(t, wrong, { origin, registry: registry.go, tamper: registry.tamper })
   t.like(await cache.counts(), { downloads: 0, passedOn: wrong.length })
   t.true(await hasDocumentsAlone(folder))
   t.true(warnings.some(words => words.includes('not what its document says')))

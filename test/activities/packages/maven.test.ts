@@ -4,7 +4,14 @@ import { quoted } from '../../../policy/runtimes/runtime.ts'
 import { type Files, textIn } from '../../kit/hosts/installs.ts'
 import { packageRegistry } from '../../kit/hosts/package-registry.ts'
 import { packageSteps } from '../../kit/hosts/package-steps.ts'
-import { damageStored, get, hasDocumentsAlone, loopbackPackages, processIn } from '../../kit/hosts/packages.ts'
+import {
+  damageStored,
+  demandPassedOn,
+  get,
+  hasDocumentsAlone,
+  loopbackPackages,
+  processIn,
+} from '../../kit/hosts/packages.ts'
 import { toolImages } from '../../kit/hosts/tool-images.ts'
 
 /* Archives of Maven: with the real mvn in build containers, and by requests as it makes them. */
@@ -185,12 +192,7 @@ test('an archive of Maven that is another, or has no SHA-1, is passed on, and it
     [jar, bytes.subarray(0, -1)],
     [pom, bytes],
   ]
-  for (const [path, content] of wrong) {
-    registry.tamper(path, content)
-    const answer = await get(origin + path)
-    t.is(answer.status, 307)
-    t.is(answer.headers.location, registry.maven.replace('/maven/', '') + path)
-  }
+  await demandPassedOn(t, wrong, { origin, registry: registry.maven, tamper: registry.tamper })
   t.is((await get(`${origin}${jar}.sha1`)).body.toString(), digest)
   t.is((await get(`${origin}${pom}.sha1`)).status, 404)
   t.like(await cache.counts(), { downloads: 0, passedOn: wrong.length })

@@ -137,3 +137,24 @@ export async function hasDocumentsAlone(folder: string): Promise<boolean> {
   const contents = await Promise.all(names.map(name => readFile(join(folder, name))))
   return contents.every(content => content[0] === '{'.charCodeAt(0))
 }
+
+interface PassedOn {
+  origin: string
+  /** An address of the registry. */
+  registry: string
+  tamper(path: string, content: Buffer): void
+}
+
+/** Demands that the cache sends a request of each path to the registry, whose content for it is none that may be stored. */
+export async function demandPassedOn(
+  t: ExecutionContext,
+  wrong: readonly (readonly [path: string, content: Buffer])[],
+  { origin, registry, tamper }: PassedOn,
+): Promise<void> {
+  for (const [path, content] of wrong) {
+    tamper(path, content)
+    const answer = await get(origin + path)
+    t.is(answer.status, 307)
+    t.is(answer.headers.location, new URL(registry).origin + path)
+  }
+}
