@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { rename, writeFile } from 'node:fs/promises'
+import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import {
   type Environment,
@@ -49,15 +49,34 @@ export function rootfsMaker(cacheFolder: string, arch: string = process.arch, al
     if (!recipe) return null
     const name = cacheName(recipe, arch)
     const tarball = `${cacheFolder}/${name}`
-    await madeOnce(cacheFolder, name, work => make(recipe, { arch, work, tarball, signal }, onProgress))
+    await madeOnce(cacheFolder, name, async work => {
+      await make(recipe, { arch, work, tarball, signal }, onProgress)
+      await removeOlder(cacheFolder, name)
+    })
     const program = ownProgram(image)
     const labels = program === null ? [] : [`LABEL ${programLabel}=${program}`]
     return { tarball, changes: [...recipe.changes, ...labels] }
   }
 }
 
+const hashLength = 12
+
+/** How long a root file system of an older recipe stays: another version of Berth on this machine may just load it. */
+const olderStaysMs = 24 * 3_600_000
+
+/** Removes what older recipes of an image have left: some hundred megabytes each. */
+async function removeOlder(cacheFolder: string, name: string): Promise<void> {
+  const hashAt = name.length - '.tar'.length - hashLength
+  const isOther = (entry: string) =>
+    entry !== name && entry.startsWith(name.slice(0, hashAt)) && /^[0-9a-f]+\.tar$/.test(entry.slice(hashAt))
+  for (const entry of (await readdir(cacheFolder)).filter(isOther)) {
+    const path = `${cacheFolder}/${entry}`
+    if ((await stat(path)).mtimeMs < Date.now() - olderStaysMs) await rm(path, { force: true })
+  }
+}
+
 function cacheName(recipe: Recipe, arch: string): string {
-  const hash = createHash('sha256').update(JSON.stringify(recipe)).digest('hex').slice(0, 12)
+  const hash = createHash('sha256').update(JSON.stringify(recipe)).digest('hex').slice(0, hashLength)
   return `${recipe.image.replace(/^.*\//, '').replace(':', '-')}-${arch}-${hash}.tar`
 }
 

@@ -180,18 +180,18 @@ export interface ContainerHost {
   removeNetwork(name: string): Promise<void>
   /** Removes what the engine leaves of a share without containers; a share with containers stays. Does not call the engine. */
   removeShare(share: string): Promise<void>
-  /** Networks with all of these labels. */
-  listNetworks(filter: Record<string, string>): Promise<PresentNetwork[]>
+  listNetworks(labels: Record<string, string>): Promise<PresentNetwork[]>
   /** Pulls the image, or makes it locally by the recipe in `runtimes/`; present already is success. Rejects with `ImageUnavailable`. Reports progress to everyone who waits for it. */
   ensureImage(image: string, onProgress?: (line: string) => void): Promise<void>
   /**
-   * The same for an image that nobody waits for. Resolves to false when another one is being brought or requested meanwhile, for which
-   * a pull is given up; to true when the image is there. Rejects with the signal's reason when that aborts, which ends the work unless
-   * someone waits for the image by then.
+   * The same for an image that nobody waits for. Resolves to false when another is brought or requested meanwhile, for which it gives way.
+   * Rejects with the signal's reason when that aborts, which ends the work unless someone waits for the image by then.
    */
   prepareImage(image: string, signal?: AbortSignal): Promise<boolean>
   /** The id of a present image, by its name or its id; another image under the same name has another. Null when it is missing. */
   imageId(image: string): Promise<string | null>
+  /** Removes nameless images with older versions of our programs, except those of containers and these ids. */
+  removeReplacedImages(except: () => Promise<readonly string[]>): Promise<void>
   /** Folder in which the engine stores its images, on its own machine; null when it does not report it. */
   dataFolder(): Promise<string | null>
   /** Creates, or adopts the container of this name; resolves to its id. */

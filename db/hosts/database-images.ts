@@ -22,3 +22,9 @@ export async function recordDatabaseImageIds(db: Db, hostId: string, ids: Databa
     .where({ id: hostId })
     .update({ database_image_ids: JSON.stringify(ids) })
 }
+
+/** Ids of the images that databases, of any host, are to be started with. */
+export async function imagesOfDatabases(db: Db): Promise<string[]> {
+  const rows = await db('databases').whereNotNull('image_id').distinct('image_id')
+  return rows.map(({ image_id }) => image_id)
+}

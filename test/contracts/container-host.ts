@@ -659,6 +659,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
       ensureImage: () => host.ensureImage(wanted.image),
       prepareImage: () => host.prepareImage(wanted.image),
       imageId: () => host.imageId(wanted.image),
+      removeReplacedImages: () => host.removeReplacedImages(async () => []),
       dataFolder: () => host.dataFolder(),
       create: () => host.create(wanted),
       start: () => host.start(wanted.name),

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import test from 'ava'
 import { engines } from '../../policy/databases/engines.ts'
@@ -161,4 +161,25 @@ test('sources of another suite are derived from stanzas too', async t => {
 test('an image without a recipe is not made, and nothing is written for it', async t => {
   t.is(await rootfsMaker(`${root}/cache`)('somewhere/else:1'), null)
   await t.throwsAsync(readdir(`${root}/cache`), { code: 'ENOENT' })
+})
+
+test('a root file system that is made anew takes the place of those of older recipes, after a day', async t => {
+  const [programs, cache] = [`${root}/programs`, `${root}/tarballs`]
+  for (const folder of [programs, cache]) await mkdir(folder)
+  const tool = '#!/bin/sh\nfor argument; do case $argument in */rootfs.tar) echo made > "$argument" ;; esac; done\n'
+  await writeFile(`${programs}/mmdebstrap`, tool, { mode: 0o755 })
+  process.env.PATH = `${programs}:${process.env.PATH}`
+  const recipe = { ...recipes('x64').find(({ image }) => image === 'berth/redis:8')!, packages: ['another'] }
+  const [old, others] = [
+    'redis-8-x64-0123456789ab.tar',
+    ['redis-7-x64-0123456789ab.tar', 'redis-8-arm64-0123456789ab.tar'],
+  ]
+  const young = 'redis-8-x64-ba9876543210.tar'
+  const longAgo = new Date(Date.now() - 25 * 3_600_000)
+  for (const name of [old, young, ...others]) {
+    await writeFile(`${cache}/${name}`, '')
+    if (name !== young) await utimes(`${cache}/${name}`, longAgo, longAgo)
+  }
+  const { tarball } = (await rootfsMaker(cache, 'x64', [recipe])('berth/redis:8'))!
+  t.deepEqual((await readdir(cache)).sort(), [tarball.slice(cache.length + 1), young, ...others].sort())
 })

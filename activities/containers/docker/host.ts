@@ -71,6 +71,7 @@ export function dockerHost({
     ensureImage: (image, onProgress) => images.ensure(image, onProgress),
     prepareImage: (image, signal) => images.prepare(image, signal),
     imageId: image => images.idOf(image),
+    removeReplacedImages: except => images.removeReplaced(except),
     dataFolder: () => engine.dataFolder(),
 
     async create(spec) {

@@ -105,6 +105,15 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = 
       return (await call(() => docker.getImage(image).inspect()).catch(unless(404)))?.Id ?? null
     },
 
+    async removeReplaced(except: () => Promise<readonly string[]>): Promise<void> {
+      const filters = { dangling: ['true'], label: [programLabel] }
+      const replaced = await call(abortSignal => docker.listImages({ filters, abortSignal }))
+      if (replaced.length === 0) return
+      const kept = await except()
+      for (const { Id } of replaced.filter(({ Id }) => !kept.includes(Id)))
+        await call(abortSignal => docker.getImage(Id).remove({ abortSignal })).catch(unless(404, 409))
+    },
+
     async ensure(image: string, onProgress: Progress = () => {}): Promise<void> {
       if (await present(image)) return
       const bringing = inProgress.get(image) ?? start(image, null)

@@ -233,3 +233,29 @@ test('an image with an older version of our program is made anew, one with the p
   await t.notThrowsAsync(host.ensureImage(standIn))
   t.is(made.length, 2)
 })
+
+test('images with older versions of our programs are removed, but not those of a container or of a database', async t => {
+  const [removed, filters]: [string[], string[]] = [[], []]
+  let listed = ['used', 'pinned', 'gone', 'old']
+  const server = createServer((request, response) => {
+    const { pathname, searchParams } = new URL(request.url!, 'http://engine')
+    if (request.method === 'GET') {
+      filters.push(searchParams.get('filters')!)
+      return response.end(JSON.stringify(listed.map(Id => ({ Id }))))
+    }
+    const image = pathname.split('/').at(-1)!
+    removed.push(`${request.method} ${image}`)
+    response.writeHead({ used: 409, gone: 404 }[image] ?? 200).end('[]')
+  })
+  const address = await listening(server)
+  t.teardown(() => server.close())
+  const host = dockerHost({ dockerHost: address, makeRootfs: async () => null })
+  await host.removeReplacedImages(async () => ['pinned', 'another'])
+  t.deepEqual(removed, ['DELETE used', 'DELETE gone', 'DELETE old'])
+  t.deepEqual(
+    filters.map(text => JSON.parse(text)),
+    [{ dangling: ['true'], label: [programLabel] }],
+  )
+  listed = []
+  await t.notThrowsAsync(host.removeReplacedImages(() => Promise.reject(new Error('nothing to be compared with'))))
+})

@@ -133,6 +133,11 @@ export class FakeContainerHost implements ContainerHost {
     return this.#missingImages.has(image) ? null : `sha256:${createHash('sha256').update(image).digest('hex')}`
   }
 
+  /** Nobody replaces an image of it. */
+  async removeReplacedImages() {
+    this.#answer()
+  }
+
   async dataFolder() {
     this.#answer()
     return '/var/lib/engine'

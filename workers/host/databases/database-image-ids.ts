@@ -1,14 +1,14 @@
 import type { Logger } from 'pino'
 import type { ContainerHost } from '../../../activities/containers/port.ts'
 import type { Db } from '../../../db/database.ts'
-import { recordDatabaseImageIds } from '../../../db/hosts/database-images.ts'
+import { imagesOfDatabases, recordDatabaseImageIds } from '../../../db/hosts/database-images.ts'
 import { loop } from '../../../lib/async/loop.ts'
 import { type DatabaseSettings, imagesOnOffer } from '../../../policy/databases/database-settings.ts'
 import { roundSeconds } from '../../../policy/rounds.ts'
 
 export interface ImageIdsOptions {
   db: Db
-  engine: Pick<ContainerHost, 'imageId'>
+  engine: Pick<ContainerHost, 'imageId' | 'removeReplacedImages'>
   hostId: string
   databases: DatabaseSettings
   log: Logger
@@ -17,7 +17,7 @@ export interface ImageIdsOptions {
 
 /**
  * Records which images this host has under the names of databases' images, until the signal aborts. `berth databases upgrade` compares them
- * with those that databases run with.
+ * with those that databases run with. Images of older versions of our programs are removed once no database is to start with them.
  */
 export async function reportImageIds(options: ImageIdsOptions, signal: AbortSignal): Promise<void> {
   const { db, engine, hostId, databases, log, everySeconds = roundSeconds.databaseImageIds } = options
@@ -29,9 +29,9 @@ export async function reportImageIds(options: ImageIdsOptions, signal: AbortSign
       if (id !== null) ids[image] = id
     }
     const found = JSON.stringify(ids)
-    if (found === recorded) return
-    await recordDatabaseImageIds(db, hostId, ids)
+    if (found !== recorded) await recordDatabaseImageIds(db, hostId, ids)
     recorded = found
+    await engine.removeReplacedImages(() => imagesOfDatabases(db))
   }
   await loop(look, {
     signal,
