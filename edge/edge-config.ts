@@ -89,7 +89,7 @@ function luaLines(options: EdgeConfigOptions): string[] {
       `require('well_known').spare(${quoted(appsDomain)})`,
       ...(settings.tls ? [`require('router').redirect_to(${settings.tls.publicPort})`] : []),
       // Not by `require` in each phase of each request: all of them would then be compiled as what follows that one function.
-      "router = require 'router'",
+      "router, departures = require 'router', require 'departures'",
       "require 'control'; require 'pages'; require 'access_log'; require 'lifeline'",
     ]),
     ...block('init_worker_by_lua_block', [

@@ -56,7 +56,7 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
     ...malformed(page, logLine(options, 'malformed')),
     'header_filter_by_lua_block { router.answered() }',
     ...(listener.tls ? ['body_filter_by_lua_block { router.passing(false) }'] : []),
-    'log_by_lua_block { router.leave() }',
+    'log_by_lua_block { departures.application() }',
     ...block('location /', [...(listener.tls ? [`if ($unannounced) { return ${unannounced}; }`] : []), ...admitted]),
     ...(listener.tls
       ? [
@@ -113,7 +113,7 @@ function surfaceLines(options: EdgeConfigOptions, listener: Listener, surface: S
     `error_page ${ownRefusals} 404 405 413 429 503 504 @failed;`,
     'error_page 502 =503 @failed;',
     ...malformed(page),
-    'log_by_lua_block { router.leave_surface() }',
+    'log_by_lua_block { departures.surface() }',
     ...block('location /', [
       `access_by_lua_block { router.admit_surface(${portOf(listener, plain)}) }`,
       'proxy_read_timeout 300s;',

@@ -1,17 +1,15 @@
--- A table of the proxy: a shared dictionary that every nginx worker reads, and a file of JSON lines that outlives the proxy. Each
--- line is one change; later lines win, so a change is one short append. The line break precedes each line: a line torn by a full disk
--- then never corrupts the next one. The first line names the boot of the machine, because what a table knows may be void after
--- another one. A change that cannot be written is still valid in the dictionary, and the file then names no boot. The mark says up to
--- which change of the database the dictionary is complete; it belongs to one run of the proxy and is not in the file, since a proxy
--- that starts knows only what its file says.
+-- A table of the proxy: a shared dictionary that every nginx worker reads, and a file that outlives the proxy. A change that cannot be
+-- written is still valid in the dictionary. The mark says up to which change of the database the dictionary is complete; it belongs to one
+-- run of the proxy and is not in the file, since a proxy that starts knows only what its file says.
 local changes = require 'changes'
-local write = require('private_file').write
+local journal_file = require 'journal_file'
 
 -- What all tables note of themselves, by name.
 local notes = ngx.shared.journals
 
 local Journal = {}
 Journal.__index = Journal
+for name, method in pairs(journal_file) do Journal[name] = method end
 
 local M = {}
 
@@ -33,18 +31,6 @@ function M.new(options)
     journal[note .. '_note'] = options.name .. ' ' .. note
   end
   return setmetatable(journal, Journal)
-end
-
-local function kernel_id(name)
-  local handle = io.open('/proc/sys/kernel/random/' .. name, 'r')
-  if not handle then return 'unknown' end
-  local id = handle:read('*l')
-  handle:close()
-  return id or 'unknown'
-end
-
-local function boot_line()
-  return '{"boot":"' .. kernel_id('boot_id') .. '"}'
 end
 
 function Journal:put(key, value)
@@ -77,51 +63,6 @@ function Journal:find(key)
     self.held[key], self.count = found, self.count + 1
   end
   return found or nil
-end
-
-function Journal:rewrite()
-  local new, lines = self.file .. '.new', 0
-  local ok, failure = write(new, 'w', function(add)
-    add(boot_line())
-    for _, key in ipairs(self.dict:get_keys(0)) do
-      local value = self.dict:get(key)
-      if value then
-        add('\n' .. self.record(key, value))
-        lines = lines + 1
-      end
-    end
-  end)
-  if not ok then
-    os.remove(new) -- incomplete, on a full disk
-    return nil, failure
-  end
-  local renamed, rename_failure = os.rename(new, self.file)
-  if not renamed then return nil, rename_failure end
-  notes:set(self.lines_note, lines)
-  notes:set(self.compacted_note, lines)
-  notes:delete(self.behind_note)
-  return true
-end
-
-function Journal:append(line)
-  if notes:get(self.behind_note) then return self:rewrite() end
-  local ok, failure = write(self.file, 'a', function(add) add('\n' .. line) end)
-  if not ok then return nil, failure end
-  local lines = notes:incr(self.lines_note, 1, 0)
-  -- The change is already stored; a failed rewrite is retried with the next change.
-  if lines > 1000 + 2 * (notes:get(self.compacted_note) or 0) then self:rewrite() end
-  return true
-end
-
--- Marks the file as behind the dictionary, so that a proxy that starts from it knows. One byte in place needs no disk space.
-function Journal:disown()
-  if notes:get(self.behind_note) then return true end
-  local handle = io.open(self.file, 'r+')
-  if not handle then return false end
-  local written = handle:write('#')
-  if not handle:close() or not written then return false end
-  notes:set(self.behind_note, true)
-  return true
 end
 
 -- Permits one change at a time across all nginx workers, so that file and dictionary agree. `work` never yields; the expiry
@@ -207,11 +148,6 @@ function Journal:replace(text)
   end)
 end
 
--- The file may be behind the dictionary: this is called regularly, and retries writing it.
-function Journal:catch_up()
-  if notes:get(self.behind_note) then self:exclusively(function() return self:rewrite() end) end
-end
-
 -- The whole table as JSON lines, or only the given keys, separated by commas.
 function Journal:list(names)
   local keys = {}
@@ -241,29 +177,6 @@ function Journal:set_mark(text)
   if not run then return nil, 'malformed mark: ' .. text:sub(1, 200) end
   if run == notes:get('run') then notes:set(self.mark_note, mark) end
   return true
-end
-
--- Reads the file when the proxy starts. After a reload the dictionary still exists and is newer than the file.
-function Journal:load(path)
-  self.file = path
-  notes:add('run', kernel_id('uuid'))
-  if #self.dict:get_keys(1) > 0 then return end
-  local handle = io.open(path, 'r')
-  if not handle then
-    notes:set(self.behind_note, true) -- its first line is yet to be written
-    return
-  end
-  local lines, current = 0, false
-  for line in handle:lines() do
-    if lines == 0 then current = line == boot_line() end
-    local key, value = self.parse(line)
-    if key then self:put(key, (value and not current) and self.stale(value) or value) end
-    lines = lines + 1
-  end
-  handle:close()
-  notes:set(self.lines_note, lines)
-  -- The user of the master process must not own the file, so the first change rewrites it.
-  if not current then notes:set(self.behind_note, true) end
 end
 
 return M
