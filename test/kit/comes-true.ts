@@ -1,7 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
+/** Undefined is what is asked of something that is not there yet. */
+type Truth = boolean | undefined
+
 /** Waits for what another process or connection does, and fails after `seconds`. */
-export async function comesTrue(is: () => boolean | Promise<boolean>, seconds = 60): Promise<void> {
+export async function comesTrue(is: () => Truth | Promise<Truth>, seconds = 60): Promise<void> {
   const looks = lookingAgain(seconds)
   while (!(await is())) if (!(await looks.again())) throw new Error(`It did not come true within ${seconds} s: ${is}`)
 }

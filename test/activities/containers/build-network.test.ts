@@ -13,7 +13,7 @@ import {
 } from '../../../activities/containers/spec.ts'
 import { iptablesFirewall } from '../../../activities/firewall/iptables.ts'
 import type { Release } from '../../../activities/releases/release.ts'
-import { until } from '../../contracts/container-host.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { demandRoot } from '../../kit/root.ts'
 import { engineFact, realDocker } from '../../kit/servers/docker.ts'
 
@@ -89,7 +89,7 @@ test.serial('builds share a network but cannot reach each other', async t => {
   const waiting = build(`exec node -e "${script}"`, 'tenant-b')
   await host.create(waiting)
   await host.start(waiting.name)
-  await until(async () => (await host.logs(waiting.name, 1000))?.includes('listens'))
+  await comesTrue(async () => (await host.logs(waiting.name, 1000))?.includes('listens'))
   const { NetworkSettings } = await engineFact(`/containers/${waiting.name}/json`)
   const address: string = NetworkSettings.Networks[builds.name].IPAddress
   t.regex(await said(build(ask(address, 4000))), /^(ETIMEDOUT|ECONNREFUSED|EHOSTUNREACH)$/)

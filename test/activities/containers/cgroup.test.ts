@@ -1,6 +1,6 @@
 import test, { type ExecutionContext } from 'ava'
 import { kernelReader } from '../../../activities/containers/cgroup.ts'
-import { programs } from '../../contracts/container-host.ts'
+import { programs } from '../../contracts/containers/host-under-test.ts'
 import { realDocker } from '../../kit/servers/docker.ts'
 
 const docker = realDocker()

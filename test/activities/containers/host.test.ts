@@ -8,8 +8,10 @@ import test, { type ExecutionContext } from 'ava'
 import { dockerHost } from '../../../activities/containers/docker/host.ts'
 import { type ContainerSpec, HostUnreachable } from '../../../activities/containers/port.ts'
 import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
-import { containerHostContract, missingImage, programs, until } from '../../contracts/container-host.ts'
+import { containerHostContract } from '../../contracts/containers/container-host.ts'
+import { missingImage, programs } from '../../contracts/containers/host-under-test.ts'
 import { listening } from '../../kit/actors/api.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { FakeContainerHost, type FakeProgram } from '../../kit/fakes/container-host.ts'
 import { ownFolder } from '../../kit/folders.ts'
 import { dockerAddress, engineFact, realDocker } from '../../kit/servers/docker.ts'
@@ -161,10 +163,10 @@ test.serial('a program whose children run out of memory in a loop causes no even
   const watching = docker.host.watch(container.labels, event => seen.push(`${event.name} ${event.action}`), end.signal)
   await docker.host.create(container)
   await docker.host.start(container.name)
-  await until(async () => (await docker.host.inspect(container.name))?.running === false)
+  await comesTrue(async () => (await docker.host.inspect(container.name))?.running === false)
   t.true((await docker.host.inspect(container.name))!.oom, 'the kernel did end some of them')
   await docker.host.remove(container.name)
-  await until(async () => seen.includes(`${container.name} destroy`))
+  await comesTrue(async () => seen.includes(`${container.name} destroy`))
   end.abort()
   await watching
   const own = seen.filter(event => event.startsWith(`${container.name} `)).map(event => event.split(' ')[1])

@@ -9,8 +9,8 @@ import { loopVolumes } from '../../../activities/volumes/loop.ts'
 import { engineVersionFinding } from '../../../cli/doctor/engine.ts'
 import { parseConfig } from '../../../policy/config.ts'
 import { type HostParts, openHost } from '../../../workers/host/host-parts.ts'
-import { until } from '../../contracts/container-host.ts'
 import { masterKey } from '../../kit/actors/api.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { engineFact, realDocker } from '../../kit/servers/docker.ts'
 
 /*
@@ -142,7 +142,7 @@ test.before(async () => {
   await writeFile(`${volumes.path('sibling')}/files/canary-sibling`, 'secret of the neighbour')
   neighbour = `http://127.0.0.1:${await serve(sibling)}/canary-sibling`
   await serve(stranger)
-  await until(async () => (await fetch(neighbour).catch(() => null))?.ok)
+  await comesTrue(async () => (await fetch(neighbour).catch(() => null))?.ok)
   before = { memory: await memoryAvailableMb(), disk: await diskFreeMb() }
   asking = setInterval(async () => {
     const answer = await fetch(neighbour, { signal: AbortSignal.timeout(5000) }).catch(() => null)
@@ -267,7 +267,7 @@ test.serial('9 endless log lines stay within 10 MB', async t => {
   const spec = specOf(attacker, { number: ++attempts })
   const id = await host.create(spec)
   await host.start(spec.name)
-  await until(async () => (await host.inspect(spec.name))?.running === false)
+  await comesTrue(async () => (await host.inspect(spec.name))?.running === false)
   const folder = `${(await engineFact('/info')).DockerRootDir}/containers/${id}`
   const logs = (await readdir(folder)).filter(name => name.includes('-json.log'))
   const sizes = await Promise.all(logs.map(async name => (await stat(`${folder}/${name}`)).size))

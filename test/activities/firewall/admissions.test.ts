@@ -5,7 +5,7 @@ import { bridgeName } from '../../../activities/containers/network-names.ts'
 import type { ContainerSpec } from '../../../activities/containers/port.ts'
 import { tenantNetwork } from '../../../activities/containers/spec.ts'
 import { iptablesFirewall, namesOf } from '../../../activities/firewall/iptables.ts'
-import { until } from '../../contracts/container-host.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { demandRoot } from '../../kit/root.ts'
 import { engineFact, realDocker } from '../../kit/servers/docker.ts'
 
@@ -59,7 +59,7 @@ test.before(async () => {
   for (const spec of [database, neighbour]) {
     await host.create(spec)
     await host.start(spec.name)
-    await until(async () => (await host.logs(spec.name, 1000)) === 'listens\nlistens\n')
+    await comesTrue(async () => (await host.logs(spec.name, 1000)) === 'listens\nlistens\n')
   }
   publishedPort = (await host.inspect(database.name))!.hostPort!
 })
@@ -115,11 +115,11 @@ test.serial('an admission that was removed is closed to new connections, and ope
   await host.create(talking)
   await host.start(talking.name)
   const printed = async () => (await host.logs(talking.name, 100_000))!.length
-  await until(async () => (await printed()) > 20)
+  await comesTrue(async () => (await printed()) > 20)
   await firewall.admit([])
   t.is(await ask(mine.name, alias, port), 'ECONNREFUSED')
   const before = await printed()
-  await until(async () => (await printed()) > before + 20)
+  await comesTrue(async () => (await printed()) > before + 20)
   await host.remove(talking.name)
 })
 

@@ -4,7 +4,7 @@ import { readLogAfter } from '../../../db/deploys/deployment-history.ts'
 import { appendLog, readLog } from '../../../db/deploys/deployments.ts'
 import { deploymentLogs } from '../../../policy/apps/deployment-logs.ts'
 import { newId } from '../../../policy/ids.ts'
-import { until } from '../../contracts/container-host.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { rows as makeRows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -66,11 +66,11 @@ test('a producer waits for a slow database, and one that does not wait is cut', 
   t.is(written.length, 1, 'one is written at a time')
   answer(true)
   await first
-  await until(async () => written.length === 2)
+  await comesTrue(async () => written.length === 2)
   t.true(written[1]!.length <= 2 * 1000 + 100, String(written[1]!.length))
   answer(true)
   const closed = log.close()
-  await until(async () => written.length === 3)
+  await comesTrue(async () => written.length === 3)
   t.regex(written[2]!, /^\n\[99\d{4} bytes of output are left out/)
   answer(true)
   await closed

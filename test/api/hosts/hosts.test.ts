@@ -20,7 +20,7 @@ test.after.always('stop the hosts', async () => {
   for (const step of undo) await step()
 })
 
-/** The application's own host: its server and its database are real, its engine is the one of `test/contracts/container-host.ts`. */
+/** The application's own host: its server and its database are real, its engine is the one of `test/contracts/containers/container-host.ts`. */
 async function realHost(): Promise<ScriptedHost> {
   const { db, makeUser, makeApp } = api()
   const made = await makeApp(await makeUser())

@@ -6,7 +6,7 @@ import pino from 'pino'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import { findHost } from '../../../db/hosts/hosts.ts'
 import { disksState, watchDisks } from '../../../workers/host/disk-watch.ts'
-import { until } from '../../contracts/container-host.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -39,7 +39,7 @@ test('a host reports a disk that is lost, and its return; a missing disk without
     await watch
     rmSync(root, { recursive: true })
   })
-  const becomes = (state: string) => until(async () => (await findHost(db, 'h1'))?.protections.disks === state)
+  const becomes = (state: string) => comesTrue(async () => (await findHost(db, 'h1'))?.protections.disks === state)
   await becomes('all present')
   await volumes.setAside(app.id)
   await becomes(`BROKEN: of 1 disks 1 lost (${app.id})`)
