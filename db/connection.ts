@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { isUnavailable } from './unavailable.ts'
 
 /** The id that Postgres gives a transaction, and the history it belongs to: both are read with BEGIN. */
@@ -102,6 +103,27 @@ export function endIfSilent(connection: Connection, error: unknown): void {
   if (connection.pool) connection.pool.since = performance.now()
   // The next query on it, such as a rollback, then fails immediately.
   connection.end(() => {})
+}
+
+/**
+ * A client that closes its connection when it cannot log in. The driver leaves it open, for instance without a password, and a pool tries
+ * again five times a second: the server, which waits a minute for each, would soon have none left for anyone.
+ */
+export class ClosingClient extends pg.Client {
+  override connect(): Promise<this>
+  override connect(callback: (error: Error | null, client: this) => void): void
+  override connect(callback?: (error: Error | null, client: this) => void): Promise<this> | undefined {
+    const connected = super.connect().catch(error => {
+      this.connection.stream.destroy()
+      throw error
+    }) as Promise<this>
+    if (!callback) return connected
+    connected.then(
+      () => callback(null, this),
+      error => callback(error, this),
+    )
+    return undefined
+  }
 }
 
 /** Settings of a pool that never hands out a connection that got no answer, whether from the query builder or from `statement`. */

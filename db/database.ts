@@ -4,7 +4,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import knexFactory, { type Knex } from 'knex'
 import { databaseTimeouts } from '../policy/timeouts.ts'
 import { CommitInDoubt, isCommitted, transactionName } from './commits-in-doubt.ts'
-import { answeringPool, identityQuery, type PoolRule, type TransactionName } from './connection.ts'
+import { answeringPool, ClosingClient, identityQuery, type PoolRule, type TransactionName } from './connection.ts'
 import { isUnavailable, isWithoutEffect, sqlState } from './unavailable.ts'
 
 const { connectionMs, statementMs, answerMs, connectionLifeMs } = databaseTimeouts
@@ -63,6 +63,7 @@ export function openDatabase({
     },
     migrations: { migrationSource },
   })
+  db.client.driver = { ...db.client.driver, Client: ClosingClient }
   rules.set(db, rule)
   return db
 }

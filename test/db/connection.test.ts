@@ -1,6 +1,7 @@
 import test from 'ava'
 import { type Db, openDatabase, transaction } from '../../db/database.ts'
 import { statement } from '../../db/statement.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 import { postgresLine } from '../kit/servers/postgres-line.ts'
 
@@ -54,4 +55,19 @@ test('an error of the server leaves the connection in the pool', async t => {
   await t.throwsAsync(async () => db.raw(cancelled), { code: '57014' })
   await db.raw('select 1')
   t.is(line.opened(), before)
+})
+
+test('a pool that cannot log in leaves no connection open: the server has them for others', async t => {
+  const without = new URL((await database).url)
+  without.password = ''
+  const line = await postgresLine(without.href)
+  const db = openDatabase({ url: line.url, pool: 4 })
+  t.teardown(async () => {
+    await db.destroy()
+    await line.close()
+  })
+  const { cause } = await t.throwsAsync(async () => db.raw('select 1'))
+  t.regex(String(cause), /password must be a string/)
+  t.true(line.opened() > 1)
+  await comesTrue(() => line.open() === 0, 10)
 })

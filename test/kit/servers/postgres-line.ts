@@ -20,6 +20,8 @@ export interface PostgresLine {
   url: string
   /** Connections that were opened through it so far. */
   opened(): number
+  /** Those that are open now. */
+  open(): number
   /** Those that are open now stay open, and nothing passes on them any more. */
   silence(): void
   /** Lies in wait for one message; resolves when it has come and, for `answered`, when the server has answered it. */
@@ -60,6 +62,7 @@ export async function postgresLine(url: string): Promise<PostgresLine> {
   return {
     url: through.href,
     opened: () => opened,
+    open: () => lines.size,
     silence: () => {
       for (const line of lines) line.held = true
     },
