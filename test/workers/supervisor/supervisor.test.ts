@@ -113,6 +113,30 @@ test('a process that keeps ending before it answers is reported with its log', a
   t.regex(error.message, /broken did not start: ended \(exit code 3\).*broken\.log.*ends with:\nwhat was wrong/s)
 })
 
+test('of a process that does not start, its own log is shown as people read it', async t => {
+  const { supervisor, spec } = makeSupervisor(t)
+  const message =
+    'Knex: Timeout acquiring a connection. The pool is probably full. Are you missing a .transacting(trx) call?'
+  const event = { level: 40, time: '2026-11-30T14:16:10.295Z', name: 'worker', msg: 'the database is not reachable' }
+  const logged = [
+    { ...event, err: { message: `${message}: too many clients`, stack: 'at a' } },
+    event,
+    'null',
+    '{"msg":1}',
+  ]
+  const lines = logged.map(line => (typeof line === 'string' ? line : JSON.stringify(line))).join('\n')
+  const error = await t.throwsAsync(
+    supervisor.start(spec('full', `console.error(${JSON.stringify(lines)}); process.exit(1)`)),
+  )
+  const shown = error.message.split('ends with:\n')[1]!.split('\n').slice(-4)
+  t.deepEqual(shown, [
+    '14:16:10 the database is not reachable: too many clients',
+    '14:16:10 the database is not reachable',
+    'null',
+    '{"msg":1}',
+  ])
+})
+
 test('leftovers of a killed supervisor are ended; a reused pid is left alone', async t => {
   const folder = temporaryFolder(t)
   const start = () => {
