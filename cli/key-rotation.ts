@@ -119,7 +119,7 @@ interface RotateOptions extends Partial<Record<OutsideSystem, boolean>> {
   json?: boolean
 }
 
-/** Saves all requested changes at once: killed before that, nothing has happened; after it, the next start does the rest. */
+/** Saves all requested changes in one write: killed before that, nothing has happened; after it, the next start does the rest. */
 async function rotateRoot({ master, database }: RotateOptions): Promise<Rotation[]> {
   const { config, dataDir, external } = installationWithKeys()
   const rotated = rotations.filter(name => (name === 'master' ? master : database))

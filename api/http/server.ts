@@ -15,7 +15,7 @@ export interface ServerLimits {
 type Connections = Map<Socket, Set<ServerResponse>>
 const connectionsOf = new WeakMap<Server, Connections>()
 
-/** Pipelined requests on one connection. All requests of a packet start at once, and no well-behaved client sends more. */
+/** Pipelined requests on one connection. All requests of a packet start together, and no well-behaved client sends more. */
 const maxPipelined = 32
 
 /** Why a request that is not well-formed is refused: the status line, and the id that the answer shows. */

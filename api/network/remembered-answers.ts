@@ -13,7 +13,7 @@ export interface GivenAnswer {
 }
 
 /**
- * Remembers answers of this process as JSON: recent ones are given again at once, and older ones while the engine is busy. Callers of one
+ * Remembers answers of this process as JSON: recent ones are given again immediately, and older ones while the engine is busy. Callers of one
  * key share a computation. Where all take too much memory, those of the owner with most of it are forgotten.
  */
 export class RememberedAnswers {

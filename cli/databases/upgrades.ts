@@ -30,7 +30,7 @@ A database keeps the image that it was first started with, whatever is loaded or
 image that its host has under that name now, by one stop and one start, and is over once its owner can log in; otherwise it continues
 with the former image. Versions stay: a name has one major version. An engine may change its files for a newer minor version so that the
 former one cannot read them: a good snapshot of the last 24 hours is then the way back, and demanded. What is stopped stays stopped; the image
-is tried where nobody reaches it.
+is tried where no client reaches it.
 With --all one after the other, host by host, until the first that fails. If the command is interrupted, run it again.`
 
 export function upgradeCommand(databases: Command): void {

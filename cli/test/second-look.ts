@@ -24,7 +24,7 @@ const maxUnstableFiles = 8
 
 /**
  * The files of a whole run that are run again, each alone: those that failed, and those that an aborted run never reached. Empty if
- * so many failed that the code itself must be broken, or if a failure names no file.
+ * more failed than unstable tests explain, or if a failure names no file.
  */
 export function filesOfSecondLook(files: string[], first: ReadonlyMap<string, TestCount>): string[] {
   const failed = files.filter(file => first.get(file)?.failed)

@@ -1,5 +1,5 @@
 /**
- * The longest `Retry-After` that clients of chat completions wait for, in seconds. For a longer one they try again at once, several
+ * The longest `Retry-After` that clients of chat completions wait for, in seconds. For a longer one they try again immediately, several
  * times, unless a header forbids it.
  */
 export const maxRetrySeconds = 60

@@ -42,7 +42,7 @@ export function diskVerdict(space: DiskSpace, isReadOnly: boolean): DiskVerdict 
 }
 
 /**
- * Whether an engine that serves may write so many bytes next to its data for a while, so that what its clients write meanwhile is not refused for
+ * Whether an engine that serves may write that many bytes next to its data for a while, so that what its clients write meanwhile is not refused for
  * lack of room: some is left for that.
  */
 export const hasRoomToDump = ({ usedBytes, totalBytes }: DiskSpace, bytes: number): boolean =>

@@ -4,7 +4,7 @@ import { databaseWarnings } from './database-warnings.ts'
 export const diskWarnings = { mail: [0.85, 0.95], readOnly: 0.98, writableAgain: 0.95 } as const
 
 /**
- * How many levels of `diskWarnings.mail` a use of the disk has reached: 0 means that nobody is warned. A level that its owner is warned of
+ * How many levels of `diskWarnings.mail` a use of the disk has reached: 0 means no warning. A level that its owner is warned of
  * lasts until the use is well below it, so that a use near it is one warning.
  */
 export function diskWarningLevel(usedBytes: number, totalBytes: number, warned = 0): number {

@@ -22,7 +22,7 @@ export interface Engine {
   url: { scheme: string; path: string; query: string }
 }
 
-/** Of the connections from elsewhere one address has at most this share: whoever has one address cannot keep all others out. */
+/** Of the connections from elsewhere one address has at most this share: a client with one address cannot keep all others out. */
 export const shareOfAddress = 0.5
 
 /**

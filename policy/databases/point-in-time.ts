@@ -6,7 +6,7 @@ export const pointInTimeRules = {
   maxFileSeconds: 300,
   /** WAL files that wait in a volume at most: later ones are left out, so that a stalled copy never fills the disk. */
   maxWaiting: 16,
-  /** Names that a host reads in the folder of WAL files at once. */
+  /** Names that a host reads in the folder of WAL files at a time. */
   maxNames: 64,
   /** WAL files that a host copies concurrently; one at a time for each database, and for each account. */
   copies: 2,

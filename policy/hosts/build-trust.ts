@@ -55,7 +55,7 @@ export function withoutProxy(
   return { NO_PROXY: none, no_proxy: none, ...(options && { JAVA_TOOL_OPTIONS: options }) }
 }
 
-/** Every JVM of the build says in its log that it has them: they contain no credentials. Maven reads them only if it is told to. */
+/** Every JVM of the build says in its log that it has them: they contain no credentials. Maven reads them only where an option says so. */
 function jvmOptions(proxy: BuildProxy | null, hasAuthorities: boolean): string[] {
   const store = [`-Djavax.net.ssl.trustStore=${trustFiles.jks}`, '-Djavax.net.ssl.trustStoreType=JKS']
   const proxies = [...jvmProxy('http', proxy?.http ?? null), ...jvmProxy('https', proxy?.https ?? null)]

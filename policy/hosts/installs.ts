@@ -47,7 +47,7 @@ export const toolRules = {
   growth: 0.1,
 } as const
 
-/** How many children of a host, and of one account, pack results at once, how many make digests or unpack, and how many results wait to be packed. */
+/** How many children of a host, and of one account, pack results concurrently, how many make digests or unpack, and how many results wait to be packed. */
 export const installConcurrency = {
   waiting: 32,
   packing: { atOnce: 1, perSubject: 1 },

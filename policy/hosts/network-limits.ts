@@ -18,7 +18,7 @@ export const networkLimits = {
   /** Bytes per second over TCP, after a first burst: one packet may contain thousands of queries. */
   nameStreamBytesPerSecond: 8 * KiB,
   nameStreamBytesAtOnce: 64 * KiB,
-  /** Of one address outside, over all databases of a host: several pools of the largest size, opened at once. */
+  /** Of one address outside, over all databases of a host: several pools of the largest size, opened together. */
   inward: { openConnections: 1000, newPerSecond: 50, newAtOnce: 500 },
   /** Server-to-server mail, as used for spam; submission (465, 587) stays open. */
   refusedPorts: [25],

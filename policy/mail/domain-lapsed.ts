@@ -1,6 +1,6 @@
 import type { MailTemplate } from './template.ts'
 
-/** A custom domain that nobody has proved in time. */
+/** A custom domain that was not proved in time. */
 export type DomainLapsed = { hostname: string; hours: number }
 
 export const domainLapsed: MailTemplate<DomainLapsed> = {

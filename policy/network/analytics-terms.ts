@@ -35,7 +35,7 @@ export const textParts = 32
 
 /** Sums of requests, which questions without filters read instead of the requests. */
 export const rollups = {
-  /** Requests of a day, of all applications, that are summed at once. */
+  /** Requests of a day, of all applications, that are summed in one run. */
   rows: 100_000,
   /** Of a day that is over, from this many on. */
   restRows: 10_000,

@@ -49,7 +49,7 @@ export function existingWindow({ from, to }: TimeWindow, createdAt: number): Tim
 }
 
 /**
- * Names a window to the minute. One that ends now is named by its length: who asks for the last 24 hours again asks the same question,
+ * Names a window to the minute. One that ends now is named by its length: a caller who requests the last 24 hours again asks the same question,
  * and may be given an earlier answer while the engine is busy.
  */
 export function windowName({ from, to }: TimeWindow, now: number): string {

@@ -58,9 +58,9 @@ export const packageCacheRules = {
   touchSeconds: 60,
 } as const
 
-/** How many of a kind of work are done at once. One container has half of them at most, and there is always one for the next container. */
+/** How many of a kind of work are done concurrently. One container has half of them at most, and there is always one for the next container. */
 export const packageSlots = {
-  /** Archives that are downloaded. npm requests 15 at once. */
+  /** Archives that are downloaded. npm requests 15 at a time. */
   downloads: { atOnce: 32, perSubject: 'spare' },
   /** Documents that are requested and rewritten. */
   documents: { atOnce: 16, perSubject: 'spare' },

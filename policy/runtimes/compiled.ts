@@ -90,7 +90,7 @@ export const rust: Runtime = {
   image: version => `rust:${version}-slim-bookworm`,
   buildImage: version => `rust:${version}-bookworm`,
   official: () => null,
-  // Cargo never removes a program that the sources no longer have, and puts back at once what is up to date.
+  // Cargo never removes a program that the sources no longer have, and puts back immediately what is up to date.
   install: ({ files }) =>
     files.includes('Cargo.toml')
       ? `mkdir -p .target/release && ${builtPrograms} -delete && ` +

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { inTurn, quantile, verdict } from '../../bench/kit/sides.ts'
 
-test('both sides are measured in every round, each as often first; warm-up is not kept', async t => {
+test('both sides are measured in every round, each as often first; warm-up is not counted', async t => {
   const order: string[] = []
   const measure = (name: string) => async () => order.push(name)
   const figures = await inTurn(3, { bare: measure('bare'), berth: measure('berth') })

@@ -80,7 +80,7 @@ test.serial('the first page speaks the language of the visitor, and says what is
   }
 })
 
-test.serial('who begins on the page with a session token comes back to a tab that has kept it', async t => {
+test.serial('a user who begins on the page with a session token comes back to a tab that still has it', async t => {
   const ana = await api().makeUser()
   const visitor = await browser().visit(`${api().url}/git/connect`)
   await visitor.page.locator('#session').fill(ana.session)

@@ -32,7 +32,7 @@ test.serial('a person signs in with the code of the mail, without any cookie', a
   t.deepEqual(visitor.complaints, [])
 })
 
-test.serial('a wrong code is reported, the right one still works, and another one can be asked for', async t => {
+test.serial('a wrong code is reported, the right one still works, and another one can be requested', async t => {
   const email = await emailOf(await api().makeUser())
   const visitor = await visit()
   await submit(visitor, 'address', email)
@@ -88,7 +88,7 @@ test.serial('a platform that does not answer is reported, and the page can be tr
   t.pass()
 })
 
-test.serial('what may have been done is reported as that, and not as something to try again at once', async t => {
+test.serial('an action that may have been done is reported as that, and not as one to repeat immediately', async t => {
   const refused = JSON.stringify({ status: 'error', code: 'DATABASE_UNAVAILABLE', message: inDoubtMessage })
   for (const language of ['pt-BR', 'de-DE'] as const) {
     const visitor = await visit(language)

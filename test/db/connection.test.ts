@@ -25,7 +25,7 @@ const questions: [string, (db: Db) => Promise<unknown>][] = [
 ]
 
 for (const [name, ask] of questions)
-  test(`a connection that falls silent is asked once, by ${name}: the next question has a fresh one`, async t => {
+  test(`a connection that falls silent is queried once, by ${name}: the next query has a fresh one`, async t => {
     const { line, db } = await lined()
     t.teardown(async () => {
       await db.destroy()

@@ -146,7 +146,7 @@ test('requests with credentials, bodies or other methods are never answered from
   t.is((await get('/page')).cache, 'hit')
 })
 
-test('variants are kept apart, and so are schemes, ports in the host, methods, and visitors with a cookie who get their own', async t => {
+test('variants are stored apart, and so are schemes, ports in the host, methods, and visitors with a cookie who get their own', async t => {
   const { get, warm, host, calls } = await app(t, 'apart', (incoming, answer, count) => {
     const own = incoming.headers.cookie ? { 'cache-control': 'private' } : { 'cache-control': 'max-age=600' }
     const { host: asked, 'x-kind': kind } = incoming.headers
@@ -200,7 +200,7 @@ test('a large answer is stored whole, ranges and conditions are answered from it
   t.is(calls(), before + 3)
 })
 
-test('of many visitors who ask for the same at once, one reaches the application', async t => {
+test('of many concurrent requests for the same address, one reaches the application', async t => {
   const { get, calls } = await app(t, 'locked', async (_, answer, count) => {
     if (count > 1) await sleep(300)
     withLength(answer, `answer ${count}`, { 'cache-control': 'max-age=600' })

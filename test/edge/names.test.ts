@@ -42,7 +42,7 @@ async function bodies(host: string, count: number): Promise<Set<string>> {
   return all
 }
 
-test('a name of one member leads there, is logged as its application, and reaches it as the name that was asked for', async t => {
+test('a name of one member leads there, is logged as its application, and reaches it as the name that was requested', async t => {
   let seen: Record<string, unknown> = {}
   const origin = await startOrigin((incoming, answer) => {
     seen = incoming.headers
@@ -63,7 +63,7 @@ const logged = async (host: string, path: string) => {
   return (await proxy.accessLog(1)).find(line => line.host === host && line.path === path)
 }
 
-test('a member whose subdomain was given to another application gets nothing, whoever has it now', async t => {
+test('a member whose subdomain another application has taken over gets nothing', async t => {
   const ports = await origins(t, 'stays', 'foreign')
   const host = 'given.example.org'
   for (const [label, port] of Object.entries(ports)) await setRoute(label, port)

@@ -79,7 +79,7 @@ test('on a socket of both families IPv4 addresses are blocked and counted as suc
   t.is((await get('127.0.0.8')).status, 200, 'the first of another address')
 })
 
-test('an address has so many requests in a minute, and others have their own', async t => {
+test('an address has a number of requests in a minute, and other addresses have their own', async t => {
   const { get, set } = await app(t, 'one')
   const other = await app(t, 'two')
   await set({ requestsPerMinute: 3 })

@@ -71,7 +71,7 @@ const programs = {
 }
 
 for (const [name, { text, exit, logs }] of Object.entries(programs)) {
-  test.serial(`a program that does not stay up is its owner's to mend: one that ${name}`, async t => {
+  test.serial(`a program that does not stay up is left to its owner: one that ${name}`, async t => {
     t.timeout(60_000)
     const platform = await started
     const ana = await platform.api.makeUser()

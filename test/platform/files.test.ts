@@ -50,7 +50,7 @@ function filesOf(as: Awaited<typeof started>['api']['as'], user: TestUser, appId
   }
 }
 
-test.serial('an application sees each change at once, owns what was written, and leads nowhere', async t => {
+test.serial('an application sees each change immediately, owns what was written, and leads nowhere', async t => {
   t.timeout(120_000)
   const { platform, app, names, text, put, patch, remove } = await deployed()
   const page = async (path = '/') => (await platform.page(app.domain, { path })).body

@@ -11,7 +11,7 @@ import { zipOf } from '../kit/zips.ts'
 const started = testPlatform()
 const run = promisify(execFile)
 
-test('without a proxy, or with a broken configuration, what got a 200 is kept, and served once the proxy is back', async t => {
+test('without a proxy, or with a broken configuration, what was answered 200 is stored, and served once the proxy is back', async t => {
   t.timeout(240_000)
   const platform = await started
   const { proxy } = platform.base

@@ -423,7 +423,7 @@ test('a stop does not wait for a snapshot, which ends; a rotation leaves it alon
   await (await kit).keep('database-snapshot-ended', id)
 })
 
-test('Redis that holds more than the memory it is asked for is refused before anything has changed', async t => {
+test('Redis that holds more than the requested memory is refused before anything has changed', async t => {
   const { created, command, row, host, databases, id } = await scene()
   await created()
   t.is((await command('resize', { ramMb: 2048 })).state, 'success')
@@ -456,7 +456,7 @@ test('a smaller memory with which the engine does not start gives the former lim
   t.like(host(), { runs: 1024, limit: null })
 })
 
-test('a database that is stopped is asked too before it gets less memory, and needs no host to get more', async t => {
+test('a stopped database is queried too before it gets less memory, and needs no host to get more', async t => {
   const { created, command, row, host, databases, id } = await scene()
   await created()
   await command('resize', { ramMb: 1024 })
@@ -475,7 +475,7 @@ test('a database that is stopped is asked too before it gets less memory, and ne
   t.is(databases.steps(id).length, asked)
 })
 
-test('of an engine with data on its disk nobody asks', async t => {
+test('an engine with data on its disk is not queried', async t => {
   const { created, command, databases, id, db } = await scene()
   await db('databases').where({ id }).update({ engine: 'mysql', version: '9', ram_mb: 2048, reserved_mb: 2048 })
   await created()

@@ -36,7 +36,7 @@ const resizeCodes = [
   'ACTION_FAILED',
 ] as const satisfies readonly ErrorCode[]
 
-/** Contract 12.8: a name alone changes at once; memory is answered when the database has it, and a name with it changes then. */
+/** Contract 12.8: a name alone changes immediately; memory is answered when the database has it, and a name with it changes then. */
 export const updateDatabase = endpoint({
   name: 'databases.update',
   method: 'PATCH',

@@ -86,7 +86,7 @@ test('what is summed is not read again, and only what a window has of its first 
   )
 })
 
-test('a day that is over is summed to its end, today only by many at once, and lines that come late count once', async t => {
+test('a day that is over is summed to its end, today only in large runs, and lines that come late count once', async t => {
   const { take, rollUp, same } = await scene(t)
   const tomorrow = '2026-11-27'
   await take(generatedRequests(sizes.rows - 1, from, to))

@@ -139,7 +139,7 @@ test('an engine whose volume is only compared need not sync what it writes, and 
   }
 })
 
-test('an engine that nobody reaches has the limits of the disk that it has when it serves', async t => {
+test('an engine that no client reaches has the limits of the disk that it has when it serves', async t => {
   const limits: DiskLimits = { mbps: 100, iops: 2000, own: '/dev/loop1', host: null }
   const { options, engine, database } = scene(t, {
     disk: async volume => (volume === databaseVolume(database) ? limits : null),

@@ -71,7 +71,7 @@ test.serial('a failure is not a missing record, and is reported in words', async
   t.true('failed' in (await look('a..b', 'A')))
 })
 
-test.serial('a silent server is asked twice', async t => {
+test.serial('a silent server is queried twice', async t => {
   server.misbehave('silent.test', 'silence')
   await look('silent.test', 'A')
   t.is(server.questions.filter(({ name }) => name === 'silent.test').length, 2)
@@ -92,7 +92,7 @@ test.serial('an answer is bounded: longer records are left out, and too many are
   t.regex(JSON.stringify(await look('bounds.test', 'TXT')), /more than 100 records/)
 })
 
-test.serial('of 300 questions at a time none is lost, and a resolver gets 20 at once', async t => {
+test.serial('of 300 concurrent queries none is lost, and a resolver gets 20 at a time', async t => {
   const names = Array.from({ length: 300 }, (_, n) => `n${n}.many.test`)
   for (const name of names) server.set(name, 'A', '192.0.2.9')
   const dns = resolverDns([server.address])

@@ -105,7 +105,7 @@ test('an order that was opened while requests arrived here goes on by DNS', asyn
   t.deepEqual(it.validated, ['dns-01'])
 })
 
-test('an authority that does not answer is asked less and less often, and an order that it has ended is replaced', async t => {
+test('an authority that does not answer is tried less and less often, and an order that it has ended is replaced', async t => {
   const it = await scene('away.shop.dev')
   it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
   it.ca.away = new AuthorityError('invalidAnswer', 'nonsense')
@@ -249,7 +249,7 @@ test('a certificate that begins only later, by a clock that is behind, is collec
   t.is(it.ca.orders.size, 1)
 })
 
-test('after a change of the authority a name gets a certificate of the new one at once', async t => {
+test('after a change of the authority a name gets a certificate of the new one immediately', async t => {
   const it = await scene('moves.shop.dev')
   it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
   await it.run()
@@ -261,7 +261,7 @@ test('after a change of the authority a name gets a certificate of the new one a
   t.is((await it.certificate())!.authority, 'https://other.test')
 })
 
-test('a renewal that the authority moves forward is done at once, and it is asked again when it says', async t => {
+test('a renewal that the authority moves forward is done immediately, and it is queried again when it says', async t => {
   const it = await scene('revoked.shop.dev')
   it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
   const inHours = (count: number) => new Date(it.clock.getTime() + count * 3_600_000)

@@ -134,7 +134,7 @@ test.serial('of an endless body no more is read than its bound and what the conn
   t.true(written < 16 * 1024 * 1024, `${written} bytes`)
 })
 
-test('an end of the host ends a check at once, without an outcome', async t => {
+test('an end of the host ends a check immediately, without an outcome', async t => {
   const { port, sockets } = await raw(t, () => {})
   const ends = new AbortController()
   const check = probe({ ...here, port, withinMs: 3_600_000, signal: ends.signal })

@@ -20,7 +20,7 @@ async function scene(t: Parameters<typeof loopbackPackages>[0], options = {}) {
 /** Text that compresses to about this many bytes. */
 const noise = (bytes: number) => randomBytes(bytes).toString('base64')
 
-test.serial('a container that requests a large archive again and again, and leaves, delays nobody', async t => {
+test.serial('a container that requests a large archive again and again, and leaves, delays no other', async t => {
   t.timeout(120_000)
   const { registry, base, cache } = await scene(t)
   const { path } = registry.publish('large', '1.0.0', noise(12 * MiB))

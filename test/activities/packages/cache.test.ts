@@ -157,7 +157,7 @@ test('a process that is killed during a download leaves no wrong archive, and th
   t.true(warnings.some(words => words.includes('the process of the cache ended')))
 })
 
-test('documents are asked for again with their ETag, and the stored one is used where the registry does not answer', async t => {
+test('documents are requested again with their ETag, and the stored one is used where the registry does not answer', async t => {
   const { registry, base } = await scene(t)
   registry.publish('tiny', '1.0.0')
   const origin = await base()
@@ -383,7 +383,7 @@ test('a process that has ended comes back by itself, at the same address', async
   t.true(warnings.some(words => words.includes('the process of the cache ended')))
 })
 
-test('a connection serves one request after the other, and is closed when many come at once', async t => {
+test('a connection serves one request after the other, and is closed when many arrive together', async t => {
   const { registry, base, cache } = await scene(t)
   const { path, bytes } = registry.publish('tiny', '1.0.0')
   const origin = await base()

@@ -245,7 +245,7 @@ test.serial('builds reach the cache through the firewall; applications do not', 
   t.not(await reach(docker.network), 0)
 })
 
-test.serial('a build that does not reach the cache does without it at once, and the host says so', async t => {
+test.serial('a build that does not reach the cache does without it immediately, and the host says so', async t => {
   t.timeout(110_000)
   demandRoot()
   const { registry, app, cache, specs } = await scene(t)

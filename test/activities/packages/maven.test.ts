@@ -222,7 +222,7 @@ test('versions and snapshots of Maven are requested each time, and stored ones a
   t.false(await hasDocumentsAlone(folder))
 })
 
-test('a repository of Maven is asked for nothing but archives, their digests and what it says about versions', async t => {
+test('only archives, their digests and lists of versions are requested from a repository of Maven', async t => {
   const { registry, origin } = await requesting(t)
   registry.publishRelease('tiny', '1.0.0')
   t.is((await get(`${origin}/maven/test/tiny/2.0.0/tiny-2.0.0.jar`)).status, 404, 'the registry has none')

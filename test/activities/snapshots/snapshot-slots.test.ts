@@ -286,7 +286,7 @@ test('accounts that have slots come last also after the process of their host be
   t.deepEqual(again.served, ['c1'])
 })
 
-test('who does not fit alongside other copies waits at the head of the line, and nobody passes it', async t => {
+test('a copy that does not fit alongside others waits at the head of the line, and none passes it', async t => {
   const { served, waits, holders, ends } = await queueing(t, 'room')
   const room = { isThere: false, givenBack: 0 }
   const reserve = async () => (room.isThere ? () => void room.givenBack++ : null)
@@ -317,7 +317,7 @@ test('who has reserved room and gets no slot gives it back', async t => {
   }
 })
 
-test('what cannot be measured holds up nobody', async t => {
+test('a copy that cannot be measured holds up no other', async t => {
   const { waits, holders } = await queueing(t, 'unmeasured')
   await waits('a', 1, { reserve: () => Promise.reject(new Error('du failed')) })
   t.deepEqual(await holders(), ['a1'])
@@ -343,7 +343,7 @@ test('what cannot get a slot is not measured', async t => {
   t.is(measured, 0, 'both are taken')
 })
 
-test('one that waits again for the slot that it has gets it at once', async t => {
+test('one that waits again for the slot that it has gets it immediately', async t => {
   const { db } = await database
   const places = snapshotSlots(db, { lookEveryMs: 5 })
   for (const operationId of ['first', 'second'])

@@ -87,7 +87,7 @@ test('a share has 120 visits a minute from one address, whatever they are', asyn
   t.deepEqual((await visits(url, 1, '10.2.1.2')).counts, { 200: 1 })
 })
 
-test('ten wrong passwords in ten minutes, however many at once; right ones do not count', async t => {
+test('ten wrong passwords in ten minutes, also concurrent ones; right ones do not count', async t => {
   const ana = await api().makeUser()
   const { id } = await madeObject(api(), ana)
   const share = await api()

@@ -59,7 +59,7 @@ test('a legacy file is public at its old address, a private one nowhere', async 
   t.deepEqual([health.status, await health.text(), health.headers.get('cache-control')], [200, 'OK', 'no-store'])
 })
 
-test('readers see an overwrite and a removal at once', async t => {
+test('readers see an overwrite and a removal immediately', async t => {
   const ana = await api().makeUser()
   const first = await madeObject(api(), ana, { bucket: 'public', key: 'x.bin' })
   t.deepEqual(Buffer.from(await (await read(first.id)).arrayBuffer()), first.bytes)
@@ -72,7 +72,7 @@ test('readers see an overwrite and a removal at once', async t => {
   t.is((await read(over.id)).status, 404)
 })
 
-test('documents that could run scripts are bytes to be saved, or shown in a sandbox where that was asked for', async t => {
+test('documents that could run scripts are bytes to be saved, or shown in a sandbox where that was requested', async t => {
   const ana = await api().makeUser()
   const shown = async (contentType: string, contentDisposition: string | null, originalName: string | null = null) => {
     const key = `${randomBytes(6).toString('hex')}.bin`

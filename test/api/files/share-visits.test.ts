@@ -223,7 +223,7 @@ test('a share ends with its object’s name, before anything is asked or spent',
     t.is((await visit(api().filesUrl + path)).status, 404, path)
 })
 
-test.serial('500 visits at once in two processes, and a cap of 5: exactly 5 downloads', async t => {
+test.serial('500 concurrent visits in two processes, and a cap of 5: exactly 5 downloads', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana, { bytes: randomBytes(100_000) })
   const url = await shared(ana, made, { max_downloads: 5 })

@@ -16,7 +16,7 @@ test.after.always('end the second process', async () => {
 const denied =
   '{"status":"error","code":"ACCESS_DENIED","message":"The credential is missing, malformed, invalid or expired."}'
 
-test('a key is <user id>-<secret>, 64 to 128 characters, and only its hash is kept', async t => {
+test('a key is <user id>-<secret>, 64 to 128 characters, and only its hash is stored', async t => {
   const ana = await api().makeUser()
   t.regex(ana.key, new RegExp(`^${ana.id}-[0-9A-Za-z]{51}$`))
   const row = await api().db('api_keys').where({ id: ana.keyId }).first()

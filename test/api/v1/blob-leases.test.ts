@@ -9,7 +9,7 @@ import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
 
-test('a renewal in progress does not restore a lease that has ended, whoever ended it', async t => {
+test('a renewal in progress does not restore a lease that has ended, however it ended', async t => {
   const { db } = await database
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => mock.timers.reset())

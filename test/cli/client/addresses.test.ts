@@ -26,7 +26,7 @@ test('the address of the proxy is https where it serves that, unless it is set',
   t.is(urlOf({ EDGE_TLS: 'local', EDGE_URL: 'https://example.com' }), 'https://example.com')
 })
 
-test('an application is asked over https where the proxy serves that, whoever has certified it', async t => {
+test('an application is requested over https where the proxy serves it, whichever authority has certified it', async t => {
   const proxy = await startProxy({ EDGE_TLS: 'local' })
   t.teardown(proxy.stop)
   const origin = await named('shop')

@@ -33,7 +33,7 @@ test.serial(
 test.serial('a power loss takes no password that was just given', t => powerGoes(t, all(['rotate', answered])))
 
 // Where the engine makes no difference, one stands for all.
-test.serial('a power loss takes no certificate, contents or size of a database whose owner was just told', t =>
+test.serial('a power loss takes no certificate, contents or size of a database whose owner was just answered', t =>
   powerGoes(t, {
     redis: ['certify', answered],
     postgres: ['restore', answered],

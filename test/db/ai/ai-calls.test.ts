@@ -270,7 +270,7 @@ test('calls of processes that died, and budgets of earlier days, are swept; othe
   )
 })
 
-test.serial('calls that meet new budgets at once lock them in one order', async t => {
+test.serial('concurrent calls that meet new budgets lock them in one order', async t => {
   const { url } = await database
   const other = openDatabase({ url, pool: 12 })
   t.teardown(() => other.destroy())

@@ -174,26 +174,29 @@ test.serial('the databases of a forgotten host use no memory of their plan', asy
   )
 })
 
-test.serial('memory for a larger database is reserved at once, and only what the plan and the host have', async t => {
-  const { db, make, user } = await onlyHost({ memoryMb: 4096 })
-  const { database: made } = await make.database(user.id)
-  const reserve = (ramMb: number, plans: Plans = plansOfMemory(4096)) =>
-    db.transaction(trx => reserveMoreMemory(trx, { database: made, ramMb, plans, diskMbPer256Mb: 10 }))
-  await t.throwsAsync(reserve(4097), { code: 'INSUFFICIENT_MEMORY', message: /3584 MB left.* 3585 MB more/ })
-  await t.throwsAsync(reserve(4097, plansOfMemory(65_536)), { code: 'INSUFFICIENT_MEMORY', message: /no room/ })
-  await reserve(2048)
-  await reserve(2048)
-  await reserve(1024)
-  t.is(await usedMemoryMb(db, user.id), 2048)
-  t.is((await findDatabase(db, user.id, made.id))?.ram_mb, 512, 'it has it only once it runs with it')
-  t.deepEqual(await outcomes([make.database(user.id, { ramMb: 2049 })]), { INSUFFICIENT_MEMORY: 1 })
-  await t.throwsAsync(
-    db.transaction(trx =>
-      reserveMoreMemory(trx, { database: { id: newId() }, ramMb: 1, plans: defaultPlans, diskMbPer256Mb: 1 }),
-    ),
-    { code: 'DATABASE_NOT_FOUND' },
-  )
-})
+test.serial(
+  'memory for a larger database is reserved immediately, and only what the plan and the host have',
+  async t => {
+    const { db, make, user } = await onlyHost({ memoryMb: 4096 })
+    const { database: made } = await make.database(user.id)
+    const reserve = (ramMb: number, plans: Plans = plansOfMemory(4096)) =>
+      db.transaction(trx => reserveMoreMemory(trx, { database: made, ramMb, plans, diskMbPer256Mb: 10 }))
+    await t.throwsAsync(reserve(4097), { code: 'INSUFFICIENT_MEMORY', message: /3584 MB left.* 3585 MB more/ })
+    await t.throwsAsync(reserve(4097, plansOfMemory(65_536)), { code: 'INSUFFICIENT_MEMORY', message: /no room/ })
+    await reserve(2048)
+    await reserve(2048)
+    await reserve(1024)
+    t.is(await usedMemoryMb(db, user.id), 2048)
+    t.is((await findDatabase(db, user.id, made.id))?.ram_mb, 512, 'it has it only once it runs with it')
+    t.deepEqual(await outcomes([make.database(user.id, { ramMb: 2049 })]), { INSUFFICIENT_MEMORY: 1 })
+    await t.throwsAsync(
+      db.transaction(trx =>
+        reserveMoreMemory(trx, { database: { id: newId() }, ramMb: 1, plans: defaultPlans, diskMbPer256Mb: 1 }),
+      ),
+      { code: 'DATABASE_NOT_FOUND' },
+    )
+  },
+)
 
 test.serial('a deploy that asks for more memory finds what databases have left', async t => {
   const { db, make, user } = await onlyHost()

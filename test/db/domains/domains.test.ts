@@ -54,7 +54,7 @@ test('a name is its first account’s, and another account is refused until DNS 
   t.is((await db('audit').where({ account_id: ana.id, resource: 'taken.example.com' })).length, 1)
 })
 
-test('of two accounts that set a free name at once, one gets it', async t => {
+test('of two accounts that set a free name concurrently, one gets it', async t => {
   const { db } = await database
   const accounts = await Promise.all(Array.from({ length: 6 }, () => account(db)))
   const outcomes = await Promise.allSettled(accounts.map(one => one.assign(one.ids[0]!, 'race.example.com')))

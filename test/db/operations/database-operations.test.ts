@@ -289,7 +289,7 @@ test('a change of size holds the memory that it needs until it has ended, and no
   t.is(await usedMemoryMb(db, ownerId), 512)
 })
 
-test.serial('a size that is asked for while another change ends keeps its memory', async t => {
+test.serial('a size that is requested while another change ends keeps its memory', async t => {
   const { db, id, ownerId, row, ask, next, end } = await served()
   const failing = await ask('resize', { input: { ramMb: 512 } })
   await next()

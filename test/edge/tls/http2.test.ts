@@ -144,7 +144,7 @@ test('streams beyond the limit of a connection are refused, and the others are a
   t.deepEqual([...new Set(statuses.values())], [200])
 })
 
-test('a flood of streams that are reset at once ends its connection, and others are answered meanwhile', async t => {
+test('a flood of streams that are reset immediately ends its connection, and others are answered meanwhile', async t => {
   const { socket, until, received } = await frameConnection(proxy.tlsPort, 'a.localhost', issuer.root)
   t.teardown(() => socket.destroy())
   const session = await http2Session(proxy.tlsPort, 'a.localhost', issuer.root)

@@ -33,7 +33,7 @@ function heldEngine() {
   return { engine, running, owners: () => running.map(({ ownerId }) => ownerId) }
 }
 
-test('an owner with any number of questions occupies one slot, and another is answered at once', async t => {
+test('an owner with any number of questions occupies one slot, and another is answered immediately', async t => {
   const { engine, running, owners } = heldEngine()
   const analytics = slottedAnalytics(engine, 2, { slotMs: never, answerMs: never })
   const greedy = Array.from({ length: 50 }, () => analytics.ask(question('greedy')))

@@ -348,7 +348,7 @@ test.serial(
   },
 )
 
-test.serial('rounds and warnings in two processes at once act once', async t => {
+test.serial('concurrent rounds and warnings in two processes act once', async t => {
   const { db } = await database
   const { id } = await store()
   const both = (await Promise.all([round(), round()])).flat()

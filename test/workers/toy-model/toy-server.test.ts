@@ -138,7 +138,7 @@ test('a stream hands over each piece as it is generated, then the end, the usage
   t.false(without.includes('usage'))
 })
 
-test('one request is answered at a time, a number of them waits, and those above are refused at once', async t => {
+test('one request is answered at a time, a number of them waits, and those above are refused immediately', async t => {
   const { generator, lines, post, say } = await scene(t, 2)
   const release = generator.hold()
   const first = post(say('first'))

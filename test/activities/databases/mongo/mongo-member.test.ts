@@ -144,7 +144,7 @@ function answerOfContents(command: Record<string, unknown>): Record<string, unkn
   }
 }
 
-test('an engine that is not available is asked once: whether to ask again is the business of the caller', async t => {
+test('an engine that is not available is queried once, and the caller decides whether to repeat that', async t => {
   const socket = join(ownFolder(t), 'engine.sock')
   let connections = 0
   const server = createServer(each => {

@@ -83,7 +83,7 @@ test.serial('200 MB of data are refused a memory that they do not fit into, and 
   await write('c', 30)
 })
 
-test.serial('a memory that they fit into is accepted, and from then on nobody can add more', async t => {
+test.serial('a memory into which the data fit is accepted, and from then on no client can add more', async t => {
   const { locally } = await container
   await locally(local => asPlatform(local, {}, redis => redis.call('DEL', 'c')))
   await ask(400)
@@ -103,7 +103,7 @@ test.serial('a memory that they fit into is accepted, and from then on nobody ca
     t.is(await read(key), megabytes * MiB)
 })
 
-test.serial('one that is stopped is asked where nobody reaches it, and stays stopped', async t => {
+test.serial('a stopped one is queried where no client reaches it, and stays stopped', async t => {
   const { locally, stop, state, start, spec } = await container
   await locally(local => asPlatform(local, {}, redis => redis.call('DEL', 'a', 'c', 'd', 'e')))
   await stop()

@@ -60,7 +60,7 @@ test('concurrent first databases wait for one data folder', async t => {
   t.is(host.engine.jobs.length, 1)
 })
 
-test('a first database that is cancelled ends at once, and the one that waits makes the data folder', async t => {
+test('a first database that is cancelled ends immediately, and the one that waits makes the data folder', async t => {
   const host = templateHost()
   const ending = new AbortController()
   let jobs = 0

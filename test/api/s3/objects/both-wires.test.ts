@@ -60,7 +60,7 @@ test('a copy cannot get another checksum than that of its source', async t => {
   t.deepEqual([(await copy('CRC32')).status, (await copy('SHA256')).code], [200, 'NotImplemented'])
 })
 
-test('what is asked about an object that does not exist is NoSuchKey', async t => {
+test('a request about an object that does not exist is NoSuchKey', async t => {
   const { wire } = await s3Account(api())
   for (const query of ['acl', 'retention', 'legal-hold', 'tagging'])
     t.is((await wire.send('GET', `/private/missing?${query}`)).code, 'NoSuchKey', query)

@@ -91,7 +91,7 @@ test('headers and metadata keep the id; null removes them', async t => {
   t.deepEqual(Object.keys((await rowOf(id))!.metadata), ['__proto__'])
 })
 
-test('metadata with characters that are no longer allowed is kept and can be removed', async t => {
+test('metadata with characters that are no longer allowed stays and can be removed', async t => {
   const ana = await api().makeUser()
   const { id } = await sent(api(), ana, { name: 'a' })
   const { owner_id, key } = (await rowOf(id))!

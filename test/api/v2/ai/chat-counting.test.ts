@@ -77,7 +77,7 @@ test.serial('a limit refuses before anything else does, without a slot, and no u
   t.deepEqual(await usageOf(users), [])
 })
 
-test.serial('of many at once exactly as many are answered as the limit allows', async t => {
+test.serial('of many concurrent calls exactly as many are answered as the limit allows', async t => {
   const ana = await accountWith(5)
   const answers = await Promise.all(Array.from({ length: 20 }, () => chat(api(), ana)))
   t.is(answers.filter(isLimit).length, 15)

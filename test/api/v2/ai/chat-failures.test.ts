@@ -159,7 +159,7 @@ test.serial('the time of a call runs from the arrival of its request', async t =
   t.false(JSON.stringify(server().requests.map(({ body }) => body)).includes('slowly'))
 })
 
-test.serial('without a configured model a call is refused at once, and clients are not to repeat it', async t => {
+test.serial('without a configured model a call is refused immediately, and clients are not to repeat it', async t => {
   const { services } = api()
   const [ana, calls] = [await api().makeUser({ plan: 'enterprise-24' }), services.chatCalls]
   const none = { countTokens: null, searches: false, dailyTokens: null, model: null }
@@ -177,7 +177,7 @@ test.serial('without a configured model a call is refused at once, and clients a
   t.deepEqual(await inFlight(api(), ana), [])
 })
 
-test.serial('without Postgres no call is admitted, and no model asked', async t => {
+test.serial('without Postgres no call is admitted, and no model called', async t => {
   const ana = await lined.makeUser({ plan: 'enterprise-24' })
   t.is((await chat(lined, ana)).status, 200)
   const sprung = line.trap({ at: /ai[._](count.and.)?admit/, loss: 'lost', manner: 'cut' })
@@ -192,7 +192,7 @@ test.serial('without Postgres no call is admitted, and no model asked', async t 
   t.is((await chat(lined, ana)).status, 200)
 })
 
-test.serial('a slot whose admission was not confirmed is freed at once, and not after 95 s', async t => {
+test.serial('a slot whose admission was not confirmed is freed immediately, and not after 95 s', async t => {
   const ana = await lined.makeUser({ plan: 'pro-12' })
   t.is((await chat(lined, await lined.makeUser({ plan: 'pro-12' }))).status, 200)
   const sprung = line.trap({ at: /ai[._](count.and.)?admit/, loss: 'answered', manner: 'cut' })

@@ -66,7 +66,7 @@ test.serial('a second call at a time is refused until the first is answered, by 
   t.is(server().mostOpen, 2)
 })
 
-test.serial('of many at once in two processes an account gets its slots and no more', async t => {
+test.serial('of many concurrent calls in two processes an account gets its slots and no more', async t => {
   const ana = await pair[0].makeUser({ plan: 'enterprise-24' })
   const held = pending()
   server().otherwise = { after: held.promise }

@@ -182,7 +182,7 @@ test.serial('memory that is no whole number is INSUFFICIENT_MEMORY, and one out 
   t.is((await api().as(ana).post('/v2/databases', bodyWith('5.12e2'))).status, 200)
 })
 
-test.serial('more memory than the plan has left is refused, also when requests come at once', async t => {
+test.serial('more memory than the plan has left is refused, also for concurrent requests', async t => {
   const ana = await api().makeUser({ plan: 'standard-4' })
   await api().makeApp(ana, { memoryMb: 512 })
   const answers = await Promise.all(Array.from({ length: 8 }, () => create(ana, { ...redis, memory: 1024 })))

@@ -93,7 +93,7 @@ test.serial('a database whose creation is not confirmed is not there for its own
   t.deepEqual((await api().as(ana).get('/v2/users/me')).body.response.databases, [])
 })
 
-test.serial('a name changes at once, without an operation', async t => {
+test.serial('a name changes immediately, without an operation', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeDatabase(ana)
   api().databaseLanes.asleep = true
@@ -104,7 +104,7 @@ test.serial('a name changes at once, without an operation', async t => {
   t.is((await operations(id)).length, 1)
 })
 
-test.serial('a name changes at once while a change of memory runs, and takes nothing of it back', async t => {
+test.serial('a name changes immediately while a change of memory runs, and reverts nothing of it', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeDatabase(ana)
   await enqueueOperation(api().db, {
@@ -173,7 +173,7 @@ test.serial('a change of memory that fails is answered with its code, and what i
   }
 })
 
-test.serial('a memory that is reserved for a change counts at once', async t => {
+test.serial('memory that is reserved for a change counts immediately', async t => {
   const ana = await api().makeUser({ plan: 'standard-4' })
   const { id } = await api().makeDatabase(ana)
   let finish = () => {}

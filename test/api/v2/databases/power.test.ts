@@ -84,7 +84,7 @@ test.serial(
   },
 )
 
-test.serial('a silent host is reported at once for another memory or password, and nothing is stored', async t => {
+test.serial('a silent host is reported immediately for another memory or password, and nothing is stored', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeDatabase(ana)
   const { db } = api()

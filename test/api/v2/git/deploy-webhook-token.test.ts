@@ -42,7 +42,7 @@ test.serial('a provider that knows the token, fails, or is silent for 5 s refuse
   t.true(performance.now() - startedAt < 6500, `${performance.now() - startedAt}`)
 })
 
-test.serial('an application that is deleted while the provider is asked is APP_NOT_FOUND', async t => {
+test.serial('an application that is deleted while the provider is queried is APP_NOT_FOUND', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   provider.takeOver = (_, response) => {

@@ -14,7 +14,7 @@ const code = (answer: Answer) => [answer.status, answer.body.code]
 const current = async (user: { key: string }, appId: string) =>
   (await api().as(user.key).get(`/v2/apps/${appId}/deployments/current`)).body.response
 
-test.serial('a repository is linked, shown at once, and unlinked', async t => {
+test.serial('a repository is linked, shown immediately, and unlinked', async t => {
   const { user, app, repository } = await connected({ branches: ['main', 'feature/one'] })
   t.deepEqual(await current(user, app.id), {})
   const linked = await link(api(), user, app.id, repository.fullName.toUpperCase(), 'feature/one')

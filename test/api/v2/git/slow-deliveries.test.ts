@@ -79,7 +79,7 @@ test('one account holds no more than its share of the budget for webhooks', asyn
   for (const body of open) body.close()
 })
 
-test('one network holds no more than its share of the budget for webhooks, whoever owns them', async t => {
+test('one network holds no more than its share of the budget for webhooks, whichever account owns them', async t => {
   const [ana, bob] = [await linked(), await linked()]
   const hooks = [await webhookOf(api(), ana.user, ana.app.id), await webhookOf(api(), bob.user, bob.app.id)]
   const open = await Promise.all(

@@ -87,7 +87,7 @@ test('what is no setting is refused and changes nothing', async t => {
   t.deepEqual(await read(), defaultAppSettings)
 })
 
-test('all pages of an account are bounded together, also when they are set at once', async t => {
+test('all pages of an account are bounded together, also when they are set concurrently', async t => {
   const first = await make()
   const others = [await make(first.user), await make(first.user), await make(first.user)]
   const full = { error_page: ofBytes(16_384), maintenance_page: ofBytes(16_384) }

@@ -57,7 +57,7 @@ test('what the engine of a database prints is paced, and what it sends is limite
   ending.abort()
 })
 
-test('each run of an engine gets its limits of connections and is adopted, whoever has started it; what failed is tried again', async t => {
+test('each run of an engine gets its limits of connections and is adopted, whatever has started it; what failed is tried again', async t => {
   const { db } = await database
   const ending = new AbortController()
   t.teardown(() => ending.abort())

@@ -55,7 +55,7 @@ async function host(changes: Partial<DatabaseWatchOptions> = {}) {
   }
 }
 
-test('what a deletion or a failed creation has left is removed at once, also jobs, and the network of an owner without others', async t => {
+test('what a deletion or a failed creation has left is removed immediately, also jobs, and the network of an owner without others', async t => {
   const { bring, known, operate, look, volumes, engine, put, stateOf, ownerId, hostId } = await host()
   const kept = await known()
   const left = await Promise.all([newId(), newId()].map(id => bring(id)))
@@ -336,7 +336,7 @@ test('a host that was away for longer than it retains a volume stores what its e
   t.deepEqual(await volumes.list(), [serving])
 })
 
-test('the volume before a restore that can never be mounted is removed: after 7 more days, at once where nothing of it is stored', async t => {
+test('the volume before a restore that can never be mounted is removed: after 7 more days, immediately where nothing of it is stored', async t => {
   const { db } = await database
   const later: { waits: NonNullable<DatabaseWatchOptions['waits']> } = { waits: async () => false }
   const { known, bring, look, volumes, hostId, options } = await host({
