@@ -148,7 +148,7 @@ export function databaseContentsContract(
     return outcomes
   }
 
-  test(`${name}: a dump and a digest end at once when they are given up, although the engine says nothing`, async t => {
+  test(`${name}: a dump and a digest end immediately when they are given up, although the engine says nothing`, async t => {
     const database = await source()
     const { contents } = subject()
     const works = {
