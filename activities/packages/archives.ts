@@ -6,13 +6,15 @@ import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
 import type { Digest } from '../../policy/packages/documents.ts'
 import { contentHash } from './content-hash.ts'
+import type { StoredDocument } from './document-files.ts'
 import type { Asker, Draft, Store, StoredFile } from './store.ts'
 import { closeAnswer, type GetUpstream } from './upstream.ts'
 import type { Warn } from './warnings.ts'
 
 /** What a step that has requested something gets. */
 export type Served =
-  | { kind: 'file'; stored: StoredFile; type: string }
+  | { kind: 'file'; stored: StoredFile }
+  | ({ kind: 'document' } & StoredDocument)
   | { kind: 'growing'; download: Download }
   | { kind: 'status'; status: number }
   | { kind: 'text'; text: string }
@@ -107,7 +109,7 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
   async function storedOne(key: string, { url, digest }: WantedArchive, asker: Asker): Promise<Served | null> {
     try {
       const stored = await store.find(key, digest, asker)
-      return stored && { kind: 'file', stored, type: 'application/octet-stream' }
+      return stored && { kind: 'file', stored }
     } catch {
       asker.signal.throwIfAborted()
       return { kind: 'elsewhere', url }

@@ -8,7 +8,8 @@ import { mayBeElsewhere } from '../../policy/packages/registries.ts'
 import { endWithParent } from '../child-process/child-life.ts'
 import { addressKey, archives } from './archives.ts'
 import { hashOfFile } from './content-hash.ts'
-import { documents, textOf } from './documents.ts'
+import { textOf } from './document-files.ts'
+import { documents } from './documents.ts'
 import type {
   CachedRegistry,
   PackageCounts,

@@ -99,12 +99,7 @@ export function packageServer(options: PackageServerOptions): Server {
     await send(served, request, response, signal)
   }
 
-  async function send(
-    served: Served | Awaited<ReturnType<typeof document>>,
-    request: IncomingMessage,
-    response: ServerResponse,
-    signal: AbortSignal,
-  ) {
+  async function send(served: Served, request: IncomingMessage, response: ServerResponse, signal: AbortSignal) {
     const address = request.socket.remoteAddress ?? ''
     const isHead = request.method === 'HEAD'
     const plain = { 'content-type': 'text/plain' }
@@ -127,9 +122,12 @@ export function packageServer(options: PackageServerOptions): Server {
         return pass(download.bytes(signal), response)
       }
     }
-    const { stored, type } = served
+    const { stored } = served
+    const { offset, type } =
+      served.kind === 'document'
+        ? { offset: served.offset, type: served.head.type }
+        : { offset: 0, type: 'application/octet-stream' }
     try {
-      const offset = served.kind === 'document' ? served.offset : 0
       response.writeHead(200, { 'content-type': type, 'content-length': stored.bytes - offset })
       if (isHead) response.end()
       else await pass(piecesOf(stored.file, offset), response)
