@@ -133,7 +133,7 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
     const outcome = await download.outcome(packageCacheRules.followAfterSeconds * 1000, signal)
     signal.throwIfAborted()
     if (outcome === 'later')
-      return download.size === null ? { kind: 'elsewhere', url: wanted.url } : { kind: 'growing', download }
+      return download.isGrowing ? { kind: 'growing', download } : { kind: 'elsewhere', url: wanted.url }
     if (outcome) return outcome
     if (joined) counts.hits++
     return (await storedOne(key, wanted, asker)) ?? { kind: 'elsewhere', url: wanted.url }
@@ -162,8 +162,7 @@ async function receive(body: AsyncIterable<Uint8Array>, draft: Draft, receiving:
     bytes += piece.length
     for (const { hash } of contents) hash.update(piece)
     await draft.write(piece)
-    download.received = bytes
-    download.emit('progress')
+    download.receive(piece.length)
   }
   if (Number.isSafeInteger(length) && bytes !== length) throw new Error(`An archive has ${bytes} of ${length} bytes.`)
   const expected = await receiving.expected
@@ -173,13 +172,14 @@ async function receive(body: AsyncIterable<Uint8Array>, draft: Draft, receiving:
     throw new Error('An archive is not what its document says.')
 }
 
-/** An archive that is being downloaded, which steps may read meanwhile. */
+/** An archive or a list that is being downloaded, which steps may read meanwhile. */
 export class Download extends EventEmitter {
   received = 0
-  /** Of the whole archive in bytes; null = unknown. */
+  /** Of all of it in bytes; null = unknown. */
   size: number | null = null
   isWhole = false
   #file: Draft['file'] | null = null
+  #offset = 0
   #readers = 0
   #outcome: { value: Served | null } | null = null
 
@@ -188,10 +188,21 @@ export class Download extends EventEmitter {
     this.setMaxListeners(0)
   }
 
-  grow(file: Draft['file'], size: number): void {
+  /** From now on it can be read; it begins at `offset` of the file. Its last bytes are held back until it is whole, unless its size is unknown. */
+  grow(file: Draft['file'], size: number | null, offset = 0): void {
     this.#file = file
+    this.#offset = offset
     this.size = size
     this.emit('progress')
+  }
+
+  receive(bytes: number): void {
+    this.received += bytes
+    this.emit('progress')
+  }
+
+  get isGrowing(): boolean {
+    return this.#file !== null
   }
 
   /** What waiting steps get instead; null = the archive is stored. */
@@ -212,16 +223,19 @@ export class Download extends EventEmitter {
   async *bytes(signal: AbortSignal): AsyncGenerator<Buffer> {
     this.#readers++
     try {
-      for (let at = 0; at < this.size!; ) {
-        const ready = this.isWhole ? this.size! : Math.min(this.received, this.size! - packageCacheRules.heldBytes)
+      for (let at = 0; ; ) {
+        const { heldBytes } = packageCacheRules
+        const open = this.isWhole || this.size === null ? this.received : this.size - heldBytes
+        const ready = Math.min(this.received, open)
         if (ready <= at) {
-          if (this.#outcome && !this.isWhole) throw new Error('The download has failed.')
+          if (this.isWhole) return
+          if (this.#outcome) throw new Error('The download has failed.')
           await once(this, 'progress', { signal })
           continue
         }
-        const length = Math.min(packageCacheRules.heldBytes, ready - at)
-        const { bytesRead, buffer } = await this.#file!.read(Buffer.allocUnsafe(length), 0, length, at)
-        if (bytesRead === 0) throw new Error('The archive is shorter than it was.')
+        const length = Math.min(heldBytes, ready - at)
+        const { bytesRead, buffer } = await this.#file!.read(Buffer.allocUnsafe(length), 0, length, this.#offset + at)
+        if (bytesRead === 0) throw new Error('The file is shorter than it was.')
         at += bytesRead
         yield buffer.subarray(0, bytesRead)
       }

@@ -18,6 +18,7 @@ import type {
   PackageRequest,
   PackageStart,
 } from './job.ts'
+import { lists } from './lists.ts'
 import { type RegistryPaths, registryPaths } from './registry.ts'
 import { packageServer } from './server.ts'
 import { keyFile, Store } from './store.ts'
@@ -87,7 +88,7 @@ async function serve(registry: CachedRegistry, network: PackageNetwork): Promise
   let paths: RegistryPaths | null = null
   const server = packageServer({
     mayBeElsewhere: mayBeElsewhere(registry.kind, registry.isNamed),
-    ...{ subnet: start.subnet, counts, uses, document, archive: archives(parts) },
+    ...{ subnet: start.subnet, counts, uses, document, archive: archives(parts), list: lists(parts) },
     paths: () => paths!,
   })
   const port = await listen(server, start.address, name)

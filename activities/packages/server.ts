@@ -5,8 +5,11 @@ import { upPath } from '../../policy/packages/registries.ts'
 import { absent, type archives, type Served } from './archives.ts'
 import type { documents } from './documents.ts'
 import type { UseCounts } from './job.ts'
+import type { Wanted } from './kinds/kind.ts'
+import type { lists } from './lists.ts'
 import { piecesOf } from './pieces.ts'
 import type { RegistryPaths } from './registry.ts'
+import type { Asker } from './store.ts'
 import type { Uses } from './uses.ts'
 
 export interface PackageServerOptions {
@@ -17,11 +20,14 @@ export interface PackageServerOptions {
   mayBeElsewhere: boolean
   archive: ReturnType<typeof archives>
   document: ReturnType<typeof documents>
+  list: ReturnType<typeof lists>
   counts: UseCounts
   uses: Uses
   /** Seconds for which a connection may be silent, and for which an answer may take. */
   clientSeconds?: { silent: number; answer: number }
 }
+
+const archiveHead = { type: 'application/octet-stream', etag: null }
 
 /** With one of these a request is somebody's, and its answer might be too. */
 const personal = ['authorization', 'proxy-authorization', 'cookie', 'npm-otp'] as const
@@ -34,6 +40,7 @@ export function packageServer(options: PackageServerOptions): Server {
     mayBeElsewhere,
     archive,
     document,
+    list,
     counts,
     uses,
     clientSeconds = packageCacheRules.clientSeconds,
@@ -91,12 +98,19 @@ export function packageServer(options: PackageServerOptions): Server {
     const wanted = paths().wanted(url, headers.accept ?? '')
     if (!wanted) return refuse(404, 'This cache does not serve this address.')
     const asker = { subject: address, signal }
-    // To verify an archive only in order to say how long it is would cost as much as to send it.
-    if (wanted.kind === 'archive' && method === 'HEAD')
-      return send({ kind: 'elsewhere', url: wanted.archive.url }, request, response, signal)
-    const served =
-      wanted.kind === 'archive' ? await archive(wanted.archive, asker) : await document(wanted.document, asker)
-    await send(served, request, response, signal)
+    await send(await found(wanted, asker, method === 'HEAD'), request, response, signal)
+  }
+
+  async function found(wanted: Wanted, asker: Asker, isHead: boolean): Promise<Served> {
+    switch (wanted.kind) {
+      // To verify one only in order to say how long it is would cost as much as to send it.
+      case 'archive':
+        return isHead ? { kind: 'elsewhere', url: wanted.archive.url } : archive(wanted.archive, asker)
+      case 'list':
+        return isHead ? { kind: 'elsewhere', url: wanted.url } : list(wanted.url, asker)
+      case 'document':
+        return document(wanted.document, asker)
+    }
   }
 
   async function send(served: Served, request: IncomingMessage, response: ServerResponse, signal: AbortSignal) {
@@ -118,17 +132,18 @@ export function packageServer(options: PackageServerOptions): Server {
         return
       case 'growing': {
         const { download } = served
-        response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': download.size! })
+        const length = download.size === null ? {} : { 'content-length': download.size }
+        response.writeHead(200, { 'content-type': 'application/octet-stream', ...length })
         return pass(download.bytes(signal), response)
       }
     }
     const { stored } = served
-    const { offset, type } =
-      served.kind === 'document'
-        ? { offset: served.offset, type: served.head.type }
-        : { offset: 0, type: 'application/octet-stream' }
+    const { offset, head } = served.kind === 'document' ? served : { offset: 0, head: archiveHead }
     try {
-      response.writeHead(200, { 'content-type': type, 'content-length': stored.bytes - offset })
+      if (head.etag && request.headers['if-none-match'] === head.etag)
+        return void response.writeHead(304, { etag: head.etag }).end()
+      const etag = head.etag ? { etag: head.etag } : {}
+      response.writeHead(200, { 'content-type': head.type, 'content-length': stored.bytes - offset, ...etag })
       if (isHead) response.end()
       else await pass(piecesOf(stored.file, offset), response)
     } finally {
