@@ -78,7 +78,8 @@ test('a list arrives at steps as it arrives at the cache, and ends there where i
     breakOff = () => void response.destroy()
     return true
   }
-  const first = await fetch(url)
+  const first = await fetch(url, { redirect: 'manual' })
+  t.is(first.status, 200)
   const reader = first.body!.getReader()
   t.is(Buffer.from((await reader.read()).value!).toString(), 'a 1 x\n')
   breakOff()
