@@ -14,7 +14,8 @@ import type { Warn } from './warnings.ts'
 /** What a step that has requested something gets. */
 export type Served =
   | { kind: 'file'; stored: StoredFile }
-  | ({ kind: 'document' } & StoredDocument)
+  /** With an ETag where a step may say which one it has: links of other documents are those of one cache. */
+  | ({ kind: 'document'; etag: string | null } & StoredDocument)
   | { kind: 'growing'; download: Download }
   | { kind: 'status'; status: number }
   | { kind: 'text'; text: string }

@@ -140,7 +140,7 @@ export function documents({ store, get, warn }: DocumentsOptions) {
     if (outcome !== 'stored') return outcome
     const found = await openDocument(store, key, asker).catch(() => null)
     asker.signal.throwIfAborted()
-    return found ? { kind: 'document', ...found } : elsewhere(wanted)
+    return found ? { kind: 'document', etag: null, ...found } : elsewhere(wanted)
   }
 }
 

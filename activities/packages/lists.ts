@@ -50,7 +50,7 @@ export function lists({ store, get, warn }: ListsOptions) {
     try {
       const expected = wholeDigest(answer)
       if (answer.status !== 206 || !expected) return answer.status === 304
-      return await drafted(key, async draft => {
+      const extended = drafted(key, async draft => {
         const hash = createHash('sha256')
         await draft.write(headBytes(headOf(answer)))
         for (const pieces of [piecesOf(stored.file, offset, last), answer.body])
@@ -60,6 +60,7 @@ export function lists({ store, get, warn }: ListsOptions) {
           }
         return hash.digest('base64') === expected
       })
+      return await extended.catch(() => false)
     } finally {
       closeAnswer(answer)
     }
@@ -128,7 +129,7 @@ export function lists({ store, get, warn }: ListsOptions) {
   async function stored(key: string, asker: Asker): Promise<Served | null> {
     const found = await openDocument(store, key, asker).catch(() => null)
     asker.signal.throwIfAborted()
-    return found && { kind: 'document', ...found }
+    return found && { kind: 'document', etag: found.head.etag, ...found }
   }
 
   return async (url: string, asker: Asker): Promise<Served> => {

@@ -27,7 +27,7 @@ export interface PackageServerOptions {
   clientSeconds?: { silent: number; answer: number }
 }
 
-const archiveHead = { type: 'application/octet-stream', etag: null }
+const archiveParts = { offset: 0, head: { type: 'application/octet-stream' }, etag: null }
 
 /** With one of these a request is somebody's, and its answer might be too. */
 const personal = ['authorization', 'proxy-authorization', 'cookie', 'npm-otp'] as const
@@ -138,12 +138,12 @@ export function packageServer(options: PackageServerOptions): Server {
       }
     }
     const { stored } = served
-    const { offset, head } = served.kind === 'document' ? served : { offset: 0, head: archiveHead }
+    const { offset, head, etag } = served.kind === 'document' ? served : archiveParts
     try {
-      if (head.etag && request.headers['if-none-match'] === head.etag)
-        return void response.writeHead(304, { etag: head.etag }).end()
-      const etag = head.etag ? { etag: head.etag } : {}
-      response.writeHead(200, { 'content-type': head.type, 'content-length': stored.bytes - offset, ...etag })
+      if (etag !== null && request.headers['if-none-match'] === etag)
+        return void response.writeHead(304, { etag }).end()
+      const tag = etag === null ? {} : { etag }
+      response.writeHead(200, { 'content-type': head.type, 'content-length': stored.bytes - offset, ...tag })
       if (isHead) response.end()
       else await pass(piecesOf(stored.file, offset), response)
     } finally {

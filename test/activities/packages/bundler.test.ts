@@ -79,6 +79,8 @@ test.serial('a build with bundler whose cache is killed during a download is tri
   }
   const { folders } = await (await app()).push(gemfile('gem "tiny"'), ruby)
   t.not(await textIn(folders.dependencies, sourceOf('tiny-1.0.0')), null)
+  t.is(registry.count(archive), 2)
+  t.true(await hasDocumentsAlone(folder), 'the next process has removed what was half-written')
 })
 
 test.serial(

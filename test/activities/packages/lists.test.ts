@@ -18,7 +18,7 @@ async function scene(t: Parameters<typeof loopbackPackages>[0], options = {}) {
 }
 
 /** Lines of a list with this length in all. */
-const lines = (bytes: number) => 'tiny 1.0.0 0123456789\n'.repeat(bytes / 22)
+const lines = (bytes: number) => 'tiny 1.0.0 0123456789\n'.repeat(Math.ceil(bytes / 22))
 
 test('a list is longer than a document may be, and only what was added to it is requested', async t => {
   const { registry, list, url, cache } = await scene(t)
@@ -109,4 +109,8 @@ test('a list is used as it was where the registry does not answer, and the regis
   const small = await scene(t, { maxBytes: MiB })
   small.registry.gems.relist(lines(2 * MiB))
   t.is((await get(small.url)).status, 307)
+  small.registry.gems.relist(lines(0.6 * MiB))
+  t.is((await get(small.url)).status, 200)
+  small.registry.gems.publish('tiny', '1.0.2')
+  t.is((await get(small.url)).status, 307, 'nor has it room for what was added')
 })

@@ -7,7 +7,7 @@ export const wholeDigest = (bytes: string | Buffer): string =>
   `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`
 
 /** A gem with one file in `lib`, which depends on others: requirements by name. */
-export function gemOf(name: string, version: string, dependencies: Readonly<Record<string, string>> = {}): Buffer {
+function gemOf(name: string, version: string, dependencies: Readonly<Record<string, string>> = {}): Buffer {
   const needs = Object.entries(dependencies).map(([other, requirement]) => {
     const [operator, than] = requirement.split(' ')
     const of = ['  requirement: &1 !ruby/object:Gem::Requirement', '    requirements:', `    - - "${operator}"`]
