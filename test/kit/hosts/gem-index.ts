@@ -15,6 +15,7 @@ function gemOf(name: string, version: string, dependencies: Readonly<Record<stri
     return ['- !ruby/object:Gem::Dependency', `  name: ${other}`, ...of, ...value, '  type: :runtime'].join('\n')
   })
   const metadata = [
+    // In two parts: a test takes the word for a document that is not here.
     ...[`--- !ruby/object:Gem::${'Spec'}ification`, `name: ${name}`, 'version: !ruby/object:Gem::Version'],
     ...[`  version: ${version}`, 'platform: ruby', 'authors:', '- test', 'summary: x', 'require_paths:', '- lib'],
     ...[
