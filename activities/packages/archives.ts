@@ -1,23 +1,14 @@
 import { hash } from 'node:crypto'
-import { EventEmitter, once } from 'node:events'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
 import type { Digest } from '../../policy/packages/documents.ts'
 import { contentHash } from './content-hash.ts'
-import type { Asker, Draft, Store, StoredFile } from './store.ts'
+import { Download, type Served } from './served.ts'
+import type { Asker, Draft, Store } from './store.ts'
 import { closeAnswer, type GetUpstream } from './upstream.ts'
 import type { Warn } from './warnings.ts'
-
-/** What a step that has requested something gets. */
-export type Served =
-  | { kind: 'file'; stored: StoredFile; type: string }
-  | { kind: 'growing'; download: Download }
-  | { kind: 'status'; status: number }
-  | { kind: 'text'; text: string }
-  /** The registry itself has it. */
-  | { kind: 'elsewhere'; url: string }
 
 export interface WantedArchive {
   url: string
@@ -107,7 +98,7 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
   async function storedOne(key: string, { url, digest }: WantedArchive, asker: Asker): Promise<Served | null> {
     try {
       const stored = await store.find(key, digest, asker)
-      return stored && { kind: 'file', stored, type: 'application/octet-stream' }
+      return stored && { kind: 'file', stored }
     } catch {
       asker.signal.throwIfAborted()
       return { kind: 'elsewhere', url }
@@ -131,7 +122,7 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
     const outcome = await download.outcome(packageCacheRules.followAfterSeconds * 1000, signal)
     signal.throwIfAborted()
     if (outcome === 'later')
-      return download.size === null ? { kind: 'elsewhere', url: wanted.url } : { kind: 'growing', download }
+      return download.isGrowing ? { kind: 'growing', download } : { kind: 'elsewhere', url: wanted.url }
     if (outcome) return outcome
     if (joined) counts.hits++
     return (await storedOne(key, wanted, asker)) ?? { kind: 'elsewhere', url: wanted.url }
@@ -160,8 +151,7 @@ async function receive(body: AsyncIterable<Uint8Array>, draft: Draft, receiving:
     bytes += piece.length
     for (const { hash } of contents) hash.update(piece)
     await draft.write(piece)
-    download.received = bytes
-    download.emit('progress')
+    download.receive(piece.length)
   }
   if (Number.isSafeInteger(length) && bytes !== length) throw new Error(`An archive has ${bytes} of ${length} bytes.`)
   const expected = await receiving.expected
@@ -169,68 +159,4 @@ async function receive(body: AsyncIterable<Uint8Array>, draft: Draft, receiving:
   const content = contents.find(({ algorithm }) => algorithm === expected.algorithm)
   if ((await content?.hash.hex(draft.file, bytes, signal)) !== expected.hex)
     throw new Error('An archive is not what its document says.')
-}
-
-/** An archive that is being downloaded, which steps may read meanwhile. */
-export class Download extends EventEmitter {
-  received = 0
-  /** Of the whole archive in bytes; null = unknown. */
-  size: number | null = null
-  isWhole = false
-  #file: Draft['file'] | null = null
-  #readers = 0
-  #outcome: { value: Served | null } | null = null
-
-  constructor() {
-    super()
-    this.setMaxListeners(0)
-  }
-
-  grow(file: Draft['file'], size: number): void {
-    this.#file = file
-    this.size = size
-    this.emit('progress')
-  }
-
-  /** What waiting steps get instead; null = the archive is stored. */
-  end(value: Served | null): void {
-    this.#outcome ??= { value }
-    this.emit('progress')
-  }
-
-  /** The outcome, or `later` when it is not there in time, or the caller's signal aborts. */
-  async outcome(waitMs: number, gone: AbortSignal): Promise<Served | null | 'later'> {
-    const signal = deadlineSignal(waitMs, gone)
-    while (!this.#outcome && !signal.aborted)
-      await once(this, 'progress', { signal }).catch(ignoreError('its time is over'))
-    return this.#outcome ? this.#outcome.value : 'later'
-  }
-
-  /** The bytes as they arrive; the last ones once all are verified. Throws when they never will be, or when the signal aborts. */
-  async *bytes(signal: AbortSignal): AsyncGenerator<Buffer> {
-    this.#readers++
-    try {
-      for (let at = 0; at < this.size!; ) {
-        const ready = this.isWhole ? this.size! : Math.min(this.received, this.size! - packageCacheRules.heldBytes)
-        if (ready <= at) {
-          if (this.#outcome && !this.isWhole) throw new Error('The download has failed.')
-          await once(this, 'progress', { signal })
-          continue
-        }
-        const length = Math.min(packageCacheRules.heldBytes, ready - at)
-        const { bytesRead, buffer } = await this.#file!.read(Buffer.allocUnsafe(length), 0, length, at)
-        if (bytesRead === 0) throw new Error('The archive is shorter than it was.')
-        at += bytesRead
-        yield buffer.subarray(0, bytesRead)
-      }
-    } finally {
-      this.#readers--
-      this.emit('unused')
-    }
-  }
-
-  /** Resolves once nothing reads it any more. */
-  async unused(): Promise<void> {
-    while (this.#readers > 0) await once(this, 'unused')
-  }
 }

@@ -8,7 +8,8 @@ import { mayBeElsewhere } from '../../policy/packages/registries.ts'
 import { endWithParent } from '../child-process/child-life.ts'
 import { addressKey, archives } from './archives.ts'
 import { hashOfFile } from './content-hash.ts'
-import { documents, textOf } from './documents.ts'
+import { textOf } from './document-files.ts'
+import { documents } from './documents.ts'
 import type {
   CachedRegistry,
   PackageCounts,
@@ -17,6 +18,7 @@ import type {
   PackageRequest,
   PackageStart,
 } from './job.ts'
+import { lists } from './lists.ts'
 import { type RegistryPaths, registryPaths } from './registry.ts'
 import { packageServer } from './server.ts'
 import { keyFile, Store } from './store.ts'
@@ -86,7 +88,7 @@ async function serve(registry: CachedRegistry, network: PackageNetwork): Promise
   let paths: RegistryPaths | null = null
   const server = packageServer({
     mayBeElsewhere: mayBeElsewhere(registry.kind, registry.isNamed),
-    ...{ subnet: start.subnet, counts, uses, document, archive: archives(parts) },
+    ...{ subnet: start.subnet, counts, uses, document, archive: archives(parts), list: lists(parts) },
     paths: () => paths!,
   })
   const port = await listen(server, start.address, name)

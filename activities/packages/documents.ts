@@ -1,11 +1,11 @@
-import { createGunzip } from 'node:zlib'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { deadlineSignal, unlessAborted } from '../../lib/async/timeout.ts'
 import { readCapped } from '../../lib/read-capped.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
-import { addressKey, type Served } from './archives.ts'
-import { piecesOf } from './pieces.ts'
-import type { Asker, Store, StoredFile } from './store.ts'
+import { addressKey } from './archives.ts'
+import { contentOf, type Head, headBytes, headOf, openDocument } from './document-files.ts'
+import type { Served } from './served.ts'
+import type { Asker, Store } from './store.ts'
 import { closeAnswer, type GetUpstream, type UpstreamAnswer } from './upstream.ts'
 import type { Warn } from './warnings.ts'
 
@@ -25,22 +25,6 @@ export interface DocumentsOptions {
   get: GetUpstream
   warn: Warn
 }
-
-/** What stands before a document in its file, up to the first line feed. */
-interface Head {
-  etag: string | null
-  modified: string | null
-  type: string
-}
-
-export interface StoredDocument {
-  stored: StoredFile
-  /** Where the document begins in its file. */
-  offset: number
-  type: string
-}
-
-const maxHead = 4096
 
 type Outcome = Served | 'stored'
 
@@ -67,7 +51,7 @@ export function documents({ store, get, warn }: DocumentsOptions) {
     let before: Head | null = null
     try {
       const signal = deadlineSignal(packageCacheRules.documentSeconds * 1000, gone)
-      before = await headOf(key, { subject, signal })
+      before = await storedHead(key, { subject, signal })
       const headers: Record<string, string> = { accept: wanted.accept, 'accept-encoding': 'gzip' }
       if (before?.etag) headers['if-none-match'] = before.etag
       else if (before?.modified) headers['if-modified-since'] = before.modified
@@ -81,7 +65,7 @@ export function documents({ store, get, warn }: DocumentsOptions) {
     }
   }
 
-  async function headOf(key: string, asker: Asker): Promise<Head | null> {
+  async function storedHead(key: string, asker: Asker): Promise<Head | null> {
     const before = await openDocument(store, key, asker)
     await before?.stored.close()
     return before?.head ?? null
@@ -111,18 +95,15 @@ export function documents({ store, get, warn }: DocumentsOptions) {
 
   async function replace(key: string, wanted: WantedDocument, answer: UpstreamAnswer): Promise<void> {
     const isPacked = answer.header('content-encoding') === 'gzip'
-    const body = isPacked ? answer.body.pipe(createGunzip()) : answer.body
-    if (isPacked) answer.body.once('error', error => body.destroy(error))
-    const bytes = await readCapped(body, packageCacheRules.documentBytes)
+    const bytes = await readCapped(contentOf(answer), packageCacheRules.documentBytes)
     if (bytes === null) throw new Error('a document is too large')
     const length = answer.header('content-length')
     if (!isPacked && length !== null && Number(length) !== bytes.length) throw new Error('a document is not whole')
-    const type = /^[\x20-\x7e]{1,200}$/.exec(answer.header('content-type') ?? '')?.[0] ?? 'application/octet-stream'
-    const content = wanted.rewrite ? Buffer.from(wanted.rewrite(bytes.toString('utf8'), type, answer.url)) : bytes
-    const head: Head = { etag: short(answer.header('etag')), modified: short(answer.header('last-modified')), type }
+    const head = headOf(answer)
+    const content = wanted.rewrite ? Buffer.from(wanted.rewrite(bytes.toString('utf8'), head.type, answer.url)) : bytes
     const draft = await store.draft(key, 2 * packageCacheRules.documentBytes)
     try {
-      await draft.write(Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), content]))
+      await draft.write(Buffer.concat([headBytes(head), content]))
       await draft.commit()
     } finally {
       await draft.close()
@@ -152,7 +133,7 @@ export function documents({ store, get, warn }: DocumentsOptions) {
   }
 
   /** The document as the registry has it now, unless it is known. */
-  return async (wanted: WantedDocument, asker: Asker): Promise<Served | (StoredDocument & { kind: 'document' })> => {
+  return async (wanted: WantedDocument, asker: Asker): Promise<Served> => {
     const known = await wanted.known?.(asker)
     if (known) return { kind: 'text', text: known }
     const key = addressKey('document', wanted.url, wanted.accept, wanted.variant)
@@ -160,37 +141,8 @@ export function documents({ store, get, warn }: DocumentsOptions) {
     if (outcome !== 'stored') return outcome
     const found = await openDocument(store, key, asker).catch(() => null)
     asker.signal.throwIfAborted()
-    return found ? { kind: 'document', ...found, type: found.head.type } : elsewhere(wanted)
+    return found ? { kind: 'document', etag: null, ...found } : elsewhere(wanted)
   }
 }
 
 const elsewhere = ({ url }: WantedDocument): Served => ({ kind: 'elsewhere', url })
-
-const short = (text: string | null): string | null => (text !== null && text.length <= 500 ? text : null)
-
-async function openDocument(
-  store: Store,
-  key: string,
-  asker: Asker,
-): Promise<(Omit<StoredDocument, 'type'> & { head: Head }) | null> {
-  const stored = await store.find(key, null, asker)
-  if (!stored) return null
-  try {
-    const { buffer, bytesRead } = await stored.file.read(Buffer.alloc(maxHead), 0, maxHead, 0)
-    const end = buffer.subarray(0, bytesRead).indexOf(10)
-    return { stored, offset: end + 1, head: JSON.parse(buffer.toString('utf8', 0, end)) as Head }
-  } catch (error) {
-    await stored.close()
-    throw error
-  }
-}
-
-/** The text of an open document, which is closed. */
-export async function textOf({ stored, offset }: StoredDocument): Promise<string> {
-  try {
-    const bytes = await readCapped(piecesOf(stored.file, offset), 2 * packageCacheRules.documentBytes)
-    return bytes?.toString('utf8') ?? ''
-  } finally {
-    await stored.close()
-  }
-}

@@ -5,6 +5,7 @@ import type { ArchiveLink, Digest } from '../../policy/packages/documents.ts'
 import type { RegistryKind } from '../../policy/packages/registries.ts'
 import type { WantedArchive } from './archives.ts'
 import type { CachedRegistry } from './job.ts'
+import { bundler } from './kinds/bundler.ts'
 import { cargo } from './kinds/cargo.ts'
 import { go } from './kinds/go.ts'
 import type { KindPaths, RegistryParts, Wanted } from './kinds/kind.ts'
@@ -13,7 +14,9 @@ import { npm } from './kinds/npm.ts'
 import { pip } from './kinds/pip.ts'
 
 /** What the paths of each kind of registry stand for. A new kind is a new row, and one in the table of package managers. */
-const kinds: Readonly<Record<RegistryKind, (parts: RegistryParts) => KindPaths>> = { npm, pip, go, cargo, maven }
+const kinds: Readonly<Record<RegistryKind, (parts: RegistryParts) => KindPaths>> = {
+  ...{ npm, pip, go, cargo, maven, bundler },
+}
 
 export interface RegistryOptions extends Pick<RegistryParts, 'origin' | 'read' | 'hashOf'> {
   registry: CachedRegistry

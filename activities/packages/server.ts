@@ -2,11 +2,15 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { BlockList, type Socket } from 'node:net'
 import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
 import { upPath } from '../../policy/packages/registries.ts'
-import { absent, type archives, type Served } from './archives.ts'
+import { absent, type archives } from './archives.ts'
 import type { documents } from './documents.ts'
 import type { UseCounts } from './job.ts'
+import type { Wanted } from './kinds/kind.ts'
+import type { lists } from './lists.ts'
 import { piecesOf } from './pieces.ts'
 import type { RegistryPaths } from './registry.ts'
+import type { Served } from './served.ts'
+import type { Asker } from './store.ts'
 import type { Uses } from './uses.ts'
 
 export interface PackageServerOptions {
@@ -17,11 +21,14 @@ export interface PackageServerOptions {
   mayBeElsewhere: boolean
   archive: ReturnType<typeof archives>
   document: ReturnType<typeof documents>
+  list: ReturnType<typeof lists>
   counts: UseCounts
   uses: Uses
   /** Seconds for which a connection may be silent, and for which an answer may take. */
   clientSeconds?: { silent: number; answer: number }
 }
+
+const archiveParts = { offset: 0, head: { type: 'application/octet-stream' }, etag: null }
 
 /** With one of these a request is somebody's, and its answer might be too. */
 const personal = ['authorization', 'proxy-authorization', 'cookie', 'npm-otp'] as const
@@ -34,6 +41,7 @@ export function packageServer(options: PackageServerOptions): Server {
     mayBeElsewhere,
     archive,
     document,
+    list,
     counts,
     uses,
     clientSeconds = packageCacheRules.clientSeconds,
@@ -91,20 +99,22 @@ export function packageServer(options: PackageServerOptions): Server {
     const wanted = paths().wanted(url, headers.accept ?? '')
     if (!wanted) return refuse(404, 'This cache does not serve this address.')
     const asker = { subject: address, signal }
-    // To verify an archive only in order to say how long it is would cost as much as to send it.
-    if (wanted.kind === 'archive' && method === 'HEAD')
-      return send({ kind: 'elsewhere', url: wanted.archive.url }, request, response, signal)
-    const served =
-      wanted.kind === 'archive' ? await archive(wanted.archive, asker) : await document(wanted.document, asker)
-    await send(served, request, response, signal)
+    await send(await found(wanted, asker, method === 'HEAD'), request, response, signal)
   }
 
-  async function send(
-    served: Served | Awaited<ReturnType<typeof document>>,
-    request: IncomingMessage,
-    response: ServerResponse,
-    signal: AbortSignal,
-  ) {
+  async function found(wanted: Wanted, asker: Asker, isHead: boolean): Promise<Served> {
+    switch (wanted.kind) {
+      // To verify one only in order to say how long it is would cost as much as to send it.
+      case 'archive':
+        return isHead ? { kind: 'elsewhere', url: wanted.archive.url } : archive(wanted.archive, asker)
+      case 'list':
+        return isHead ? { kind: 'elsewhere', url: wanted.url } : list(wanted.url, asker)
+      case 'document':
+        return document(wanted.document, asker)
+    }
+  }
+
+  async function send(served: Served, request: IncomingMessage, response: ServerResponse, signal: AbortSignal) {
     const address = request.socket.remoteAddress ?? ''
     const isHead = request.method === 'HEAD'
     const plain = { 'content-type': 'text/plain' }
@@ -123,14 +133,18 @@ export function packageServer(options: PackageServerOptions): Server {
         return
       case 'growing': {
         const { download } = served
-        response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': download.size! })
+        const length = download.size === null ? {} : { 'content-length': download.size }
+        response.writeHead(200, { 'content-type': 'application/octet-stream', ...length })
         return pass(download.bytes(signal), response)
       }
     }
-    const { stored, type } = served
+    const { stored } = served
+    const { offset, head, etag } = served.kind === 'document' ? served : archiveParts
     try {
-      const offset = served.kind === 'document' ? served.offset : 0
-      response.writeHead(200, { 'content-type': type, 'content-length': stored.bytes - offset })
+      if (etag !== null && request.headers['if-none-match'] === etag)
+        return void response.writeHead(304, { etag }).end()
+      const tag = etag === null ? {} : { etag }
+      response.writeHead(200, { 'content-type': head.type, 'content-length': stored.bytes - offset, ...tag })
       if (isHead) response.end()
       else await pass(piecesOf(stored.file, offset), response)
     } finally {

@@ -8,6 +8,8 @@ export const packageCacheRules = {
   freeBytes: 2 * GiB,
   /** Max bytes of one document of a registry, such as the list of a package's versions. Steps get larger ones from the registry itself. */
   documentBytes: 16 * MiB,
+  /** Max bytes of a list that is stored as it arrives, such as that of all versions of all gems: about 25 MB in 2026. */
+  listBytes: 256 * MiB,
   /** Max bytes of one archive. Steps get larger ones from the registry itself. */
   archiveBytes: 512 * MiB,
   /** Max bytes and files of a zip archive that is unpacked in order to verify it; Go has the same limit of bytes. */

@@ -57,6 +57,9 @@ const cargo: RegistryFiles = {
 /** The step itself looks at all folders of a project of Maven. */
 const maven: RegistryFiles = { kind: 'maven', names: [], obstacle: () => null }
 
+/** A Gemfile names its sources. The cache stands in for the usual one alone, and settings of a project come before those of the step. */
+const bundler: RegistryFiles = { kind: 'bundler', names: [], obstacle: () => null }
+
 const files: Partial<Record<Language, RegistryFiles>> = {
   javascript: npm,
   typescript: npm,
@@ -64,6 +67,7 @@ const files: Partial<Record<Language, RegistryFiles>> = {
   go,
   rust: cargo,
   java: maven,
+  ruby: bundler,
 }
 
 /** Names at the root of the sources that `registryFor` looks at. */

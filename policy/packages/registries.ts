@@ -3,7 +3,7 @@ import { cargoHome, mavenHome } from '../runtimes/compiled.ts'
 import { quoted } from '../runtimes/runtime.ts'
 import { goChecksums } from './go-modules.ts'
 
-export const registryKinds = ['npm', 'pip', 'go', 'cargo', 'maven'] as const
+export const registryKinds = ['npm', 'pip', 'go', 'cargo', 'maven', 'bundler'] as const
 
 /** Registries that answer in the same way. */
 export type RegistryKind = (typeof registryKinds)[number]
@@ -19,6 +19,7 @@ export function namedRegistries(env: Environment): NamedRegistries {
     go: registryIn('PACKAGE_CACHE_GO', env.PACKAGE_CACHE_GO),
     cargo: registryIn('PACKAGE_CACHE_CARGO', env.PACKAGE_CACHE_CARGO),
     maven: registryIn('PACKAGE_CACHE_MAVEN', env.PACKAGE_CACHE_MAVEN),
+    bundler: registryIn('PACKAGE_CACHE_BUNDLER', env.PACKAGE_CACHE_BUNDLER),
   }
 }
 
@@ -150,6 +151,23 @@ printf '<project><modelVersion>4.0.0</modelVersion><parent><groupId>x</groupId><
     // No variable replaces a repository. A step that writes settings of its own, or names some, does without the cache.
     use: base =>
       `if ${namesNoRepository}; then mkdir -p ${mavenHome} && printf %s ${quoted(mavenSettings(base))} > ${mavenHome}/settings.xml; else echo '${named}'; fi`,
+    anew: '',
+  },
+  bundler: {
+    // A Gemfile names its sources itself. The one that the cache stands in for is the usual one of RubyGems, by its name.
+    query: `cd / && ruby -e 'puts Gem.default_sources' && echo && bundle config list --parseable`,
+    registryIn(printed) {
+      const [sources = '', settings] = printed.split('\n\n')
+      if (settings === undefined) return unread
+      if (/^mirror\./m.test(settings)) return { because: 'the image has a mirror of bundler' }
+      const url = registryUrl(sources.trim())
+      if (!url) return { because: 'the image has no usual registry of gems, or several' }
+      if (settings.includes(new URL(url).host)) return { because: 'the image has credentials of bundler' }
+      return { url }
+    },
+    // Settings of the project, of the image and variables come before this one. Other sources than the usual one stay as they are.
+    use: base =>
+      `(cd / && bundle config set --global "mirror.$(ruby -e 'print Gem.default_sources.first')" ${quoted(base.href)} > /dev/null)`,
     anew: '',
   },
 }

@@ -4,7 +4,11 @@ import type { WantedDocument } from '../documents.ts'
 import type { Asker } from '../store.ts'
 
 /** What a path of the cache stands for. */
-export type Wanted = { kind: 'archive'; archive: WantedArchive } | { kind: 'document'; document: WantedDocument }
+export type Wanted =
+  | { kind: 'archive'; archive: WantedArchive }
+  | { kind: 'document'; document: WantedDocument }
+  /** A long document without links, at this address of the registry. */
+  | { kind: 'list'; url: string }
 
 /** What the paths of a registry are made of. */
 export interface RegistryParts {

@@ -12,7 +12,7 @@ import { demandRoot } from '../../kit/root.ts'
 /* Install steps in real build containers, with the real npm and pip, on a host whose cache stands in for a scripted registry. */
 const images = {
   ...{ npm: 'berth/node:22', pip: 'berth/python:3.11', go: 'berth/go:1.24' },
-  ...{ cargo: toolImages.rust, maven: toolImages.java },
+  ...{ cargo: toolImages.rust, maven: toolImages.java, bundler: toolImages.ruby },
 }
 const { docker, network, scene, gateway } = packageSteps(Object.values(images))
 // A name of a host's chains: other firewalls of this machine take any other for rules of a stranger.
@@ -174,6 +174,7 @@ test.serial('the tools of an image say which registry they use, whatever that is
     go: 'go env GOPROXY',
     cargo: packageManagers.cargo.query,
     maven: packageManagers.maven.query,
+    bundler: packageManagers.bundler.query,
   }
   for (const kind of registryKinds) {
     const spec = docker.spec('', { image: images[kind], network: network.name, memoryMb: 512 })
@@ -207,10 +208,10 @@ test.serial('the tools of an image say which registry they use, whatever that is
         },
       },
     }
-    // cargo and Maven have no variable for it.
+    // The others have no variable for it.
     t.deepEqual(
       await imageRegistries()(other),
-      kind === 'cargo' || kind === 'maven' ? asked : { url: 'https://mirror.test/npm/' },
+      ['cargo', 'maven', 'bundler'].includes(kind) ? asked : { url: 'https://mirror.test/npm/' },
     )
   }
 })

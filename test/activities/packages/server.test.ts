@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import type { Served } from '../../../activities/packages/archives.ts'
+import type { Served } from '../../../activities/packages/served.ts'
 import { type PackageServerOptions, packageServer } from '../../../activities/packages/server.ts'
 import { Uses } from '../../../activities/packages/uses.ts'
 import { packageCacheRules } from '../../../policy/packages/cache-rules.ts'
@@ -20,13 +20,14 @@ async function scene(
   const counts = { requests: 0, troubles: 0, passedOn: 0 }
   const wanted = { url: 'http://registry.test/x.tgz', digest: null, algorithms: [], findDigest: async () => null }
   const paths = () => ({ wanted: () => ({ kind: 'archive' as const, archive: wanted }) })
-  const document = () => Promise.reject(new Error('It has none.'))
+  const none = () => Promise.reject(new Error('It has none.'))
   const server = packageServer({
     subnet: '127.0.0.0/24',
     paths,
     mayBeElsewhere,
     archive,
-    document,
+    document: none,
+    list: none,
     counts,
     uses: new Uses(),
     clientSeconds,

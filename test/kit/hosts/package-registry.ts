@@ -6,6 +6,7 @@ import { gzipSync } from 'node:zlib'
 import type { NamedRegistries } from '../../../policy/packages/registries.ts'
 import { tarOf } from '../servers/registry.ts'
 import { zipOf } from '../zips.ts'
+import { gemIndex, wholeDigest } from './gem-index.ts'
 
 /** Answers a request instead of the registry; false = it does not. */
 type Instead = (request: IncomingMessage, response: ServerResponse) => boolean
@@ -17,6 +18,7 @@ export interface PackageRegistry {
   go: string
   cargo: string
   maven: string
+  bundler: string
   /** The same, as settings of an operator. */
   named: NamedRegistries
   port: number
@@ -52,6 +54,7 @@ export interface PackageRegistry {
   publishCrate(name: string, version: string): { archive: string; index: string; bytes: Buffer }
   /** Adds a release of Maven in the group `test`, with what its repository says about its versions; returns paths. */
   publishRelease(artifact: string, version: string): { jar: string; pom: string; metadata: string; bytes: Buffer }
+  gems: ReturnType<typeof gemIndex>
   /** Removes what was published behind a path; documents still name it. */
   unpublish(path: string): void
   /** Replaces the bytes behind a path, whatever documents say about them. */
@@ -70,7 +73,7 @@ function h1(files: readonly (readonly [string, string])[]): string {
   return `h1:${createHash('sha256').update(lines.join('')).digest('base64')}`
 }
 
-/** A registry of npm, an index of Python, a module proxy, an index of cargo and a repository of Maven that count what is requested, at this address. */
+/** A registry of npm, an index of Python, a module proxy, an index of cargo, a repository of Maven and an index of gems that count what is requested, at this address. */
 export async function packageRegistry(address = '127.0.0.1'): Promise<PackageRegistry> {
   const packages = new Map<string, Record<string, object>>()
   const pages = new Map<string, string>()
@@ -101,11 +104,12 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
   }
 
   const registry: PackageRegistry = {
-    ...{ npm: '', pip: '', go: '', cargo: '', maven: '', port: 0, requests, instead: () => false },
+    ...{ npm: '', pip: '', go: '', cargo: '', maven: '', bundler: '', port: 0, requests, instead: () => false },
     get named() {
-      const { npm, pip, go, cargo, maven } = registry
-      return { npm, pip, go, cargo, maven }
+      const { npm, pip, go, cargo, maven, bundler } = registry
+      return { npm, pip, go, cargo, maven, bundler }
     },
+    gems: gemIndex(pages, archives),
     headers: () => last,
     count: path => requests.filter(one => one === `GET ${path}`).length,
     publish(name, version, filler = '', fields = {}) {
@@ -214,9 +218,12 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
     const document = bytes ? null : documentFor(url)
     if (!bytes && !document) return void response.writeHead(404).end('{}')
     if (bytes) return void response.writeHead(200, { 'content-length': bytes.length }).end(bytes)
-    const etag = `"${hex('sha1', Buffer.from(document!.text))}"`
+    const whole = Buffer.from(document!.text)
+    const etag = `"${hex('sha1', whole)}"`
     if (headers['if-none-match'] === etag) return void response.writeHead(304, { etag }).end()
-    response.writeHead(200, { 'content-type': document!.type, etag }).end(document!.text)
+    const start = /^bytes=(\d+)-$/.exec(headers.range ?? '')?.[1]
+    const head = { 'content-type': document!.type, etag, 'repr-digest': wholeDigest(whole) }
+    response.writeHead(start === undefined ? 200 : 206, head).end(whole.subarray(Number(start ?? 0)))
   }
   const server = createServer(answer)
   await once(server.listen(0, address), 'listening')
@@ -224,6 +231,7 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
   registry.npm = `http://${address}:${registry.port}/npm/`
   registry.cargo = `http://${address}:${registry.port}/index/`
   registry.maven = `http://${address}:${registry.port}/maven/`
+  registry.bundler = `http://${address}:${registry.port}/gems/`
   registry.go = `http://${address}:${registry.port}/go/`
   registry.pip = `http://${address}:${registry.port}/simple/`
   return registry

@@ -37,12 +37,14 @@ export function packageSteps(images: readonly string[]) {
       ...{ PIP_INDEX_URL: registry.pip, PIP_TRUSTED_HOST: hostname, PIP_RETRIES: '0' },
       ...{ GOPROXY: `${registry.go},direct` },
     }
-    // cargo and Maven have no variable for it.
+    // cargo, Maven and bundler have no variable for it that a shell passes on.
     const withSettings = (image: string, text: string) => {
       if (image === toolImages.rust && !text.includes('replace-with'))
         return `${packageManagers.cargo.use(new URL(registry.cargo))}; ${text}`
       if (image === toolImages.java && !text.includes('mirrorOf'))
         return `${packageManagers.maven.use(new URL(registry.maven))}; ${text}`
+      if (image === toolImages.ruby && !text.includes('mirror.'))
+        return `${packageManagers.bundler.use(new URL(registry.bundler))}; ${text}`
       return text
     }
     const commandOf = ({ image, command: [shell = '', option = '', text = ''] }: ContainerSpec) => [

@@ -2,7 +2,11 @@ import type { AppHostOptions } from '../../../activities/app-host-options.ts'
 import type { Recipe } from '../../../runtimes/recipe.ts'
 
 /** Tools of languages whose images only a registry has, from packages of the distribution, for tests of what builds give to these tools. */
-export const toolImages = { java: 'berth/test-java:21', rust: 'berth/test-rust:1.85' } as const
+export const toolImages = {
+  java: 'berth/test-java:21',
+  ruby: 'berth/test-ruby:3.3',
+  rust: 'berth/test-rust:1.85',
+} as const
 
 export const toolRecipes: readonly Recipe[] = [
   {
@@ -16,6 +20,14 @@ export const toolRecipes: readonly Recipe[] = [
     changes: ['CMD ["mvn"]'],
   },
   {
+    image: toolImages.ruby,
+    suite: 'trixie',
+    packages: ['ca-certificates', 'ruby', 'bundler'],
+    npm: [],
+    steps: [],
+    changes: ['CMD ["irb"]'],
+  },
+  {
     image: toolImages.rust,
     suite: 'trixie',
     packages: ['ca-certificates', 'cargo'],
@@ -25,12 +37,18 @@ export const toolRecipes: readonly Recipe[] = [
   },
 ]
 
+/** Starts of the names of images that only a registry has. */
+const standIns = [
+  ['maven:', toolImages.java],
+  ['ruby:', toolImages.ruby],
+  ['rust:', toolImages.rust],
+] as const
+
 type Engine = AppHostOptions['engine']
 
 /** The engine with these images in the place of those that only a registry has. */
 export function withToolImages<Given extends Pick<Engine, 'ensureImage' | 'runToEnd'>>(engine: Given): Given {
-  const standIn = (image: string) =>
-    image.startsWith('maven:') ? toolImages.java : image.startsWith('rust:') ? toolImages.rust : image
+  const standIn = (image: string) => standIns.find(([start]) => image.startsWith(start))?.[1] ?? image
   return {
     ...engine,
     ensureImage: (image, ...rest) => engine.ensureImage(standIn(image), ...rest),

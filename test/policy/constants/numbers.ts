@@ -67,6 +67,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       diskShare: 0.1,
       freeBytes: 2_147_483_648,
       documentBytes: 16_777_216,
+      listBytes: 268_435_456,
       archiveBytes: 536_870_912,
       zip: { outputBytes: 524_288_000, files: 100_000 },
       entries: 100_000,

@@ -73,8 +73,13 @@ test('a project of Rust uses the cache unless it has settings of cargo', t => {
   for (const text of ['', null]) t.deepEqual(decided('rust', { '.cargo': text }), { named: '.cargo' })
 })
 
+test('a project of Ruby always uses the cache, which stands in for the usual source alone', t => {
+  t.deepEqual(decided('ruby', {}), { kind: 'bundler' })
+  t.deepEqual(registryFileNames('ruby'), [])
+})
+
 test('other languages download their packages themselves', t => {
-  const cached: readonly Language[] = ['javascript', 'typescript', 'python', 'go', 'rust', 'java']
+  const cached: readonly Language[] = ['javascript', 'typescript', 'python', 'go', 'rust', 'java', 'ruby']
   for (const language of languages.filter(one => !cached.includes(one))) {
     t.is(decided(language, {}), null)
     t.deepEqual(registryFileNames(language), [])
@@ -82,7 +87,7 @@ test('other languages download their packages themselves', t => {
 })
 
 test('an image with credentials, scopes or further indexes does without the cache', t => {
-  const { npm, pip, go, cargo, maven } = packageManagers
+  const { npm, pip, go, cargo, maven, bundler } = packageManagers
   t.deepEqual(npm.registryIn('; "default" config\nregistry = "https://mirror.test/npm" ; overridden\n'), {
     url: 'https://mirror.test/npm/',
   })
@@ -129,6 +134,14 @@ test('an image with credentials, scopes or further indexes does without the cach
   for (const tag of ['server', 'proxy'])
     t.true('because' in maven.registryIn(`${central}<settings><${tag}>x</${tag}></settings>`), tag)
   t.true('because' in maven.registryIn('sh: mvn: not found'))
+  const gems = 'https://gems.test/\n\n'
+  t.deepEqual(bundler.registryIn(`${gems}silence_root_warning=true\nother.test=user:secret\n`), {
+    url: 'https://gems.test/',
+  })
+  for (const setting of ['mirror.all=https://mirror.test/', 'mirror.https://gems.test/=x', 'gems.test=user:secret'])
+    t.true('because' in bundler.registryIn(`${gems}${setting}\n`), setting)
+  for (const printed of ['https://a.test/\nhttps://b.test/\n\n', '\n\n', 'sh: ruby: not found'])
+    t.true('because' in bundler.registryIn(printed), printed)
 })
 
 test('what a registry does not have may be elsewhere for Maven, and where an operator has named another one', t => {
@@ -138,13 +151,14 @@ test('what a registry does not have may be elsewhere for Maven, and where an ope
 })
 
 test('settings name an address alone, or off', t => {
-  t.deepEqual(namedRegistries({}), { npm: null, pip: null, go: null, cargo: null, maven: null })
+  t.deepEqual(namedRegistries({}), { npm: null, pip: null, go: null, cargo: null, maven: null, bundler: null })
   t.deepEqual(namedRegistries({ PACKAGE_CACHE_NPM: 'off', PACKAGE_CACHE_PIP: 'http://10.0.0.1:8080/simple' }), {
     npm: 'off',
     pip: 'http://10.0.0.1:8080/simple/',
     go: null,
     cargo: null,
     maven: null,
+    bundler: null,
   })
   for (const text of [
     'x',
