@@ -1,11 +1,25 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** Folders of the longest files, which begin first, so that none of them is left alone at the end of a run. */
+/** Folders of the longest files. */
 const first = ['e2e', 'platform', 'crash', 'workflows', 'browser']
 const rank = path => {
   const place = first.findIndex(folder => path.includes(`/test/${folder}/`))
   return place === -1 ? first.length : place
 }
+
+/** Seconds of each file in earlier whole runs: lines `<seconds> <processor seconds> <file>` (cli/test/durations.ts). */
+const { TEST_EARLIER_TIMES: times } = process.env
+const earlier = new Map(
+  (times && existsSync(times) ? readFileSync(times, 'utf8').trim().split('\n') : []).map(line => {
+    const [seconds, , file] = line.split(' ')
+    return [file, Number(seconds)]
+  }),
+)
+/** How long a file is expected to take; one that has never run may be long in folders of long files. */
+const expected = path =>
+  earlier.get(relative(import.meta.dirname, path)) ?? (rank(path) < first.length ? Number.MAX_VALUE : 0)
 
 /** `./berth test` has transpiled the sources, into functions; a file that is run alone by `npx ava` transpiles what it imports. */
 const isTranspiled = Boolean(process.env.TEST_TRANSPILED)
@@ -20,5 +34,6 @@ export default {
   require: [...(isTranspiled ? [register] : []), './test/kit/completion.ts'],
   timeout: '3m',
   concurrency: 3,
-  sortTestFiles: (one, other) => rank(one) - rank(other) || one.localeCompare(other),
+  // The longest ones first, so that none of them is left alone at the end of a run.
+  sortTestFiles: (one, other) => expected(other) - expected(one) || rank(one) - rank(other) || one.localeCompare(other),
 }

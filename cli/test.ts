@@ -13,7 +13,7 @@ import { needsPebble } from './services/pebble.ts'
 import { sayOnStderr } from './terminal/terminal.ts'
 import { outputReader, sumOf, type TestCount } from './test/ava-output.ts'
 import { compiledProduct } from './test/compiled-product.ts'
-import { slowestFiles } from './test/durations.ts'
+import { fileTimes, keepTimes, slowestFiles } from './test/durations.ts'
 import { countedFiles, filesOfSecondLook, reachingAll, unstableFiles } from './test/second-look.ts'
 import { startTestServices, type TestServices } from './test/test-services.ts'
 
@@ -81,7 +81,8 @@ async function runWhole(services: TestServices, allowUnstable: boolean): Promise
     return runTests(services, left, left)
   })
   if (interrupted) return sumOf(first.values())
-  const slowest = slowestFiles(services.durations)
+  const times = fileTimes(services.durations)
+  keepTimes(services.env.TEST_EARLIER_TIMES!, times)
   const second = new Map<string, TestCount>()
   const again = filesOfSecondLook(files, first)
   if (again.length > 0) console.log(`\nFailed, or never reached:\n${again.join('\n')}`)
@@ -92,7 +93,7 @@ async function runWhole(services: TestServices, allowUnstable: boolean): Promise
   }
   for (const file of unstableFiles(first, second))
     console.log(`\nUnstable: ${file} failed in the whole run and passed alone`)
-  console.log(`\nSlowest files:\n${slowest.join('\n')}`)
+  console.log(`\nSlowest files:\n${slowestFiles(times).join('\n')}`)
   return sumOf(countedFiles(first, second, allowUnstable).values())
 }
 

@@ -13,15 +13,16 @@ import { databaseTestImages, ensureImages, firstImages } from '../services/image
 import { pebbleBinary } from '../services/pebble.ts'
 import { nginxBinary } from '../services/proxy.ts'
 import { temporalProcess } from '../services/temporal.ts'
+import { cacheFolder } from '../services/temporal-binary.ts'
 import { type Say, step } from '../terminal/terminal.ts'
 import { compiledProduct } from './compiled-product.ts'
 import { memoryFolder, removeThrowAway, startTestPostgres, throwAwayFolder } from './test-postgres.ts'
 import { transpiledSources } from './transpiled-sources.ts'
 
 export interface TestServices {
-  /** Addresses that the tests read from their environment. */
+  /** What the run and its tests read from their environment: addresses, places of files. */
   env: Record<string, string>
-  /** The file in which test files record their times (slowestFiles). */
+  /** The file in which test files record their times (fileTimes). */
   durations: string
   /** Ends what was started here and removes its folder. */
   stop(): Promise<void>
@@ -86,6 +87,7 @@ export async function startTestServices(
       TEST_DATABASE_URL: postgres.adminUrl,
       TEST_TEMPORAL_ADDRESS: address,
       TEST_DURATIONS: durations,
+      TEST_EARLIER_TIMES: join(cacheFolder(), 'test-times'),
       ...(product ? await transpiledSources(join(folder, 'transpiled'), product) : {}),
     }
     return { env, durations, stop }

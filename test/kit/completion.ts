@@ -1,4 +1,4 @@
-import { appendFileSync } from 'node:fs'
+import { appendFileSync, readFileSync } from 'node:fs'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import test, { registerCompletionHandler } from 'ava'
@@ -13,7 +13,16 @@ registerCompletionHandler(async () => {
   const left = await leftOpen(isStrict ? 10 : 1)
   if (left.length > 0) process.stderr.write(`Left open by ${file}:\n  ${left.join('\n  ')}\n`)
   const { TEST_DURATIONS: durations } = process.env
-  if (durations)
-    appendFileSync(durations, `${process.uptime().toFixed(1)} ${relative(checkout, fileURLToPath(file))}\n`)
+  if (durations) {
+    const times = [process.uptime(), processorSeconds()].map(seconds => seconds.toFixed(1)).join(' ')
+    appendFileSync(durations, `${times} ${relative(checkout, fileURLToPath(file))}\n`)
+  }
   process.exit(isStrict && left.length > 0 ? 1 : 0)
 })
+
+/** Processor seconds of this process, and of its children that have ended. */
+function processorSeconds(): number {
+  const { userCPUTime, systemCPUTime } = process.resourceUsage()
+  const [childUser, childSystem] = readFileSync('/proc/self/stat', 'utf8').split(') ')[1]!.split(' ').slice(13, 15)
+  return (userCPUTime + systemCPUTime) / 1e6 + (Number(childUser) + Number(childSystem)) / 100
+}

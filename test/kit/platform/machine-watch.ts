@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
 import { finished, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { labels } from '../../../activities/containers/port.ts'
@@ -71,8 +71,9 @@ export function watchMachine(hostIds: readonly string[], docker = bareDocker): M
     const before = processes
     processes = new Map()
     for (const pid of pids) {
-      const command = unlessEnded(`/proc/${pid}/cmdline`)
       const known = before.get(pid)
+      // What has had no arguments all that time is a thread of the kernel.
+      const command = known?.command === '' && known.rounds > youngRounds ? '' : unlessEnded(`/proc/${pid}/cmdline`)
       const rounds = known?.command === command ? known.rounds + 1 : 1
       processes.set(pid, { command, rounds })
       commands.add(command)
@@ -107,11 +108,19 @@ export function watchMachine(hostIds: readonly string[], docker = bareDocker): M
   }
 }
 
+const room = Buffer.alloc(1 << 16)
+
+/** Several hundred files are read ten times a second: one call into the same room takes half the time of `readFileSync`. */
 function unlessEnded(path: string): string {
+  let descriptor: number | undefined
   try {
-    return readFileSync(path, 'latin1')
+    descriptor = openSync(path)
+    const length = readSync(descriptor, room)
+    return length < room.length ? room.latin1Slice(0, length) : readFileSync(path, 'latin1')
   } catch {
     return '' // it has ended
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor)
   }
 }
 
