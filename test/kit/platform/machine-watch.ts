@@ -114,9 +114,9 @@ const room = Buffer.alloc(1 << 16)
 function unlessEnded(path: string): string {
   let descriptor: number | undefined
   try {
-    descriptor = openSync(path)
-    const length = readSync(descriptor, room)
-    return length < room.length ? room.latin1Slice(0, length) : readFileSync(path, 'latin1')
+    descriptor = openSync(path, 'r')
+    const length = readSync(descriptor, room, 0, room.length, null)
+    return length < room.length ? room.toString('latin1', 0, length) : readFileSync(path, 'latin1')
   } catch {
     return '' // it has ended
   } finally {
