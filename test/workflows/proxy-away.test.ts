@@ -93,3 +93,23 @@ test('a stop while the proxy is unreachable succeeds, and the route is removed w
   await comesTrue(async () => (await portIn(app.id)) === undefined)
   await keepHistory(client, 'stop-proxy-away', app.id)
 })
+
+test('a start while the proxy is unreachable succeeds, and gets its route when the proxy is back', async t => {
+  t.timeout(120_000)
+  const { db, running, lanes, run } = await kit
+  const app = await running()
+  const command = async (kind: 'stop' | 'start') => {
+    const wish = { targetId: app.id, kind, ownerId: app.owner_id, actor: app.owner_id } as const
+    const { id } = await operations.enqueueOperation(db, wish)
+    await lanes.wake(app.id, app.owner_id)
+    t.like(await run.ended(id), { state: 'success', code: null }, kind)
+  }
+  await command('stop')
+  await comesTrue(async () => (await portIn(app.id)) === undefined)
+  away.add(app.id)
+  await command('start')
+  t.like(await loadApp(db, app.id), { status: 'running', host_port: portOf(app.id, 1) })
+  t.is(await portIn(app.id), undefined)
+  away.delete(app.id)
+  await comesTrue(async () => (await portIn(app.id)) === portOf(app.id, 1))
+})
