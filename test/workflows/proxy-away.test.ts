@@ -10,12 +10,16 @@ const kit = deployKit()
 
 /** Applications whose routes the proxy rejects, as if it were unreachable. */
 const away = new Set<string>()
+/** The state of the last operation of an application when its route was set first. */
+const firstRouted = new Map<string, string>()
 
 test.before(async t => {
   t.timeout(120_000)
   const { edge, db } = await kit
   const { setRoute, removeRoute } = edge
   edge.setRoute = async route => {
+    const last = await db('operations').where({ target_id: route.appId }).orderBy('seq', 'desc').first('state')
+    if (!firstRouted.has(route.appId)) firstRouted.set(route.appId, last.state)
     if (away.has(route.appId)) throw new Error('The proxy does not answer.')
     await setRoute(route)
   }
@@ -94,7 +98,7 @@ test('a stop while the proxy is unreachable succeeds, and the route is removed w
   await keepHistory(client, 'stop-proxy-away', app.id)
 })
 
-test('a start while the proxy is unreachable succeeds, and gets its route when the proxy is back', async t => {
+test('a start has its route before its outcome; while the proxy is unreachable it succeeds, and gets its route later', async t => {
   t.timeout(120_000)
   const { db, running, lanes, run } = await kit
   const app = await running()
@@ -104,8 +108,15 @@ test('a start while the proxy is unreachable succeeds, and gets its route when t
     await lanes.wake(app.id, app.owner_id)
     t.like(await run.ended(id), { state: 'success', code: null }, kind)
   }
-  await command('stop')
-  await comesTrue(async () => (await portIn(app.id)) === undefined)
+  const isStopped = async () => {
+    await command('stop')
+    await comesTrue(async () => (await portIn(app.id)) === undefined)
+  }
+  await isStopped()
+  firstRouted.delete(app.id)
+  await command('start')
+  t.is(firstRouted.get(app.id), 'running')
+  await isStopped()
   away.add(app.id)
   await command('start')
   t.like(await loadApp(db, app.id), { status: 'running', host_port: portOf(app.id, 1) })
