@@ -4,11 +4,17 @@ import { recordProvisioned, recordRelease } from '../db/apps/app-releases.ts'
 import * as apps from '../db/apps/apps.ts'
 import type { Db } from '../db/database.ts'
 import { waitForSlot } from '../db/operations/build-slots.ts'
-import { claimNextOperationFor, type OperationClaim, readClaimFindings } from '../db/operations/operation-claims.ts'
+import {
+  claimNextOperationFor,
+  type OperationClaim,
+  readClaimFindings,
+  showRestart,
+} from '../db/operations/operation-claims.ts'
 import * as operations from '../db/operations/operations.ts'
 import { clearAppDamage, markUndoFailure } from '../db/operations/undo-failures.ts'
 import type { Plans } from '../policy/accounts/plans.ts'
 import { changeRecords } from './change-records.ts'
+import type { EdgeActivities } from './edge-routes.ts'
 import { refusal } from './failures.ts'
 import { endOutdatedRestart } from './health/outdated-restart.ts'
 import { endForLostHost } from './hosts/lost-host.ts'
@@ -20,13 +26,15 @@ import { type Failure, failed, withCanceller } from './releases/failure-outcome.
 import type { ContainerExit, LaneOperation, StartedContainer } from './releases/release.ts'
 import { endSuspended } from './releases/suspension.ts'
 import { snapshotRecords } from './snapshot-records.ts'
-import { claimOfActivity, fenced, unlessLost } from './steps/claims.ts'
+import { claimOfActivity, fenced, lostClaim, unlessLost } from './steps/claims.ts'
 
 export interface RecordsOptions extends DecisionOptions {
   db: Db
   plans: Plans
   /** Default: left to the route keeper. */
   routeNow?: RouteNow
+  /** As `routeNow`, for a container that was just started. */
+  switchRoute?: EdgeActivities['switchRoute']
   /** The calling run of a lane, and its step. */
   claim?: () => OperationClaim
 }
@@ -35,7 +43,7 @@ export type Records = ReturnType<typeof recordActivities>
 
 /** Records outcomes in Postgres. Each is one transaction, may be repeated, and is refused once another run works on the operation. */
 export function recordActivities(options: RecordsOptions) {
-  const { db, plans, claim = claimOfActivity, routeNow = async () => {} } = options
+  const { db, plans, claim = claimOfActivity, routeNow = async () => {}, switchRoute = async () => {} } = options
   const fence = fenced(db, claim)
 
   /** The next operation that its lane can run; ends those that cannot run, with the reason. */
@@ -66,11 +74,16 @@ export function recordActivities(options: RecordsOptions) {
   /** A restart is shown from its claim on, so that its lane needs no step of its own for that. Its end reverts what is shown. */
   async function show(operation: LaneOperation): Promise<Pick<LaneOperation, 'shown'>> {
     if (operation.kind !== 'restart') return {}
-    await fence(operation, async (trx, { id, release }) => {
-      await apps.recordStatus(trx, release.appId, 'restarting')
-      await operations.recordStep(trx, id, 'restarting the container')
-    })
+    if (!(await showRestart(db, operation.id, claim()))) throw lostClaim()
     return { shown: true }
+  }
+
+  async function appStarted(operation: LaneOperation, started: StartedContainer): Promise<void> {
+    await fence(operation, async (trx, { id, release }) => {
+      await apps.recordDesiredState(trx, release.appId, 'running')
+      await apps.recordStarted(trx, release.appId, startOf(release.number, started))
+      await operations.finishOperation(trx, id, { state: 'success' })
+    })
   }
 
   return {
@@ -147,11 +160,7 @@ export function recordActivities(options: RecordsOptions) {
     /** The release serves: the application runs, its deployment succeeded, and waiting callers are notified. */
     async releaseServes(operation: LaneOperation, started: StartedContainer): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
-        await apps.recordStarted(trx, release.appId, {
-          ...started,
-          release: release.number,
-          startedAt: new Date(started.startedAt),
-        })
+        await apps.recordStarted(trx, release.appId, startOf(release.number, started))
         await recordProvisioned(trx, release.appId)
         await apps.recordDesiredState(trx, release.appId, 'running')
         await clearAppDamage(trx, release.appId)
@@ -186,16 +195,12 @@ export function recordActivities(options: RecordsOptions) {
       await fence(operation, (trx, { release }) => apps.recordDesiredState(trx, release.appId, desired))
     },
 
-    async appStarted(operation: LaneOperation, started: StartedContainer): Promise<void> {
-      await fence(operation, async (trx, { id, release }) => {
-        await apps.recordDesiredState(trx, release.appId, 'running')
-        await apps.recordStarted(trx, release.appId, {
-          ...started,
-          release: release.number,
-          startedAt: new Date(started.startedAt),
-        })
-        await operations.finishOperation(trx, id, { state: 'success' })
-      })
+    appStarted,
+
+    /** As `appStarted`, once the proxy has the route to it. Rejects while the proxy does not answer. */
+    async appServes(operation: LaneOperation, started: StartedContainer): Promise<void> {
+      await switchRoute(operation.release, started)
+      await appStarted(operation, started)
     },
 
     async appStopped(operation: LaneOperation, exit: ContainerExit): Promise<void> {
@@ -207,8 +212,7 @@ export function recordActivities(options: RecordsOptions) {
 
     /** A version that was stopped for a newer one runs again. */
     async recordStarted(operation: LaneOperation, number: number, started: StartedContainer): Promise<void> {
-      const at = { ...started, release: number, startedAt: new Date(started.startedAt) }
-      await fence(operation, (trx, { release }) => apps.recordStarted(trx, release.appId, at))
+      await fence(operation, (trx, { release }) => apps.recordStarted(trx, release.appId, startOf(number, started)))
     },
 
     /** The container has ended although the operation wanted it to run. */
@@ -238,4 +242,8 @@ export function recordActivities(options: RecordsOptions) {
 
 function endOf(exit: ContainerExit): apps.RecordedExit {
   return { code: exit.code, oom: exit.oom, at: new Date(exit.at) }
+}
+
+function startOf(release: number, started: StartedContainer): apps.RecordedStart {
+  return { ...started, release, startedAt: new Date(started.startedAt) }
 }

@@ -121,9 +121,11 @@ export async function startPlatformWorker({
     ),
   ]
   const routing = { db, edge, appsDomain: config.appsDomain, machine }
+  const routes = edgeActivities(edge, db, { appsDomain: config.appsDomain, machine })
   const records = recordActivities({
     db,
     plans,
+    switchRoute: routes.switchRoute,
     routeNow: appId => syncRoute(routing, appId),
     appsDomain: config.appsDomain,
     diskMbPer256Mb: config.host.diskMbPer256Mb,
@@ -136,7 +138,7 @@ export async function startPlatformWorker({
         ...withCrashPoints('records', records),
         ...withCrashPoints('records', databaseRecords({ db, plans, ports: config.databases.ports })),
         ...downgradeRecords(db, plans),
-        ...edgeActivities(edge, db, { appsDomain: config.appsDomain, machine }),
+        ...routes,
       }),
       ...hosted(withCrashPoints('domains', domainSteps(parts))),
       ...hosted(withCrashPoints('upkeep', blobUpkeep(db, withCrashPoints('store', store), times))),

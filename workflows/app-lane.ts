@@ -3,6 +3,7 @@ import {
   condition,
   continueAsNew,
   defineSignal,
+  patched,
   setCurrentDetails,
   setHandler,
   upsertSearchAttributes,
@@ -123,6 +124,16 @@ const stories: Record<Exclude<LaneOperation['kind'], 'deploy' | 'restore' | 'sna
   delete: remove,
 }
 
+/** Temporal stores what it can be searched by while it dispatches the next step, so what has not changed is not stored again. */
+function showAttributes(values: Parameters<typeof attributes>[0]): void {
+  const pairs = attributes(values)
+  const { typedSearchAttributes: shown } = workflowInfo()
+  const changed = patched('attributes-when-changed')
+    ? pairs.filter(({ key, value }) => (shown.get(key) ?? null) !== value)
+    : pairs
+  if (changed.length > 0) upsertSearchAttributes(changed)
+}
+
 /** Shows operators what runs, and records a failure that the story itself did not. */
 async function run(
   { id, kind, release }: LaneOperation,
@@ -130,7 +141,7 @@ async function run(
   story: () => Promise<void>,
 ): Promise<void> {
   const { hostId, deploymentId } = release
-  upsertSearchAttributes(attributes({ hostId, operationKind: kind, deploymentId }))
+  showAttributes({ hostId, operationKind: kind, deploymentId })
   setCurrentDetails(`${kind} of application ${release.appId} on host ${hostId}, operation ${id}`)
   await scope
     .run(story)

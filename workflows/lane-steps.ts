@@ -51,7 +51,7 @@ export const { switchRoute, removeRoute } = serialized(
  * Attempts are limited by number, because a local activity that is retried past its `scheduleToCloseTimeout` never ends.
  */
 export const quickly = serialized(
-  proxyLocalActivities<Pick<EdgeActivities, 'switchRoute' | 'removeRoute'>>({
+  proxyLocalActivities<Pick<EdgeActivities, 'switchRoute' | 'removeRoute'> & Pick<Records, 'appServes'>>({
     cancellationType,
     startToCloseTimeout: '1500ms',
     retry: { initialInterval: '200ms', maximumInterval: '2s', maximumAttempts: 4 },

@@ -13,7 +13,15 @@ export async function start(operation: LaneOperation, host: Host): Promise<void>
   // An application that counts as running keeps its route until it is known to have ended. A failed start is shown by its outcome.
   if (patched('shown-while-starting') && !wasRunning) await showStarting(operation)
   const started = await command.startApp(release, { mustStand: wasRunning })
-  await quickly.switchRoute(release, started).catch(leftToKeeper)
+  await serves(operation, started)
+}
+
+/** The route, and with it the outcome that the caller awaits. */
+async function serves(operation: LaneOperation, started: StartedContainer): Promise<void> {
+  if (patched('route-with-outcome')) {
+    const isServing = await quickly.appServes(operation, started).then(() => true, leftToKeeper)
+    if (isServing) return
+  } else await quickly.switchRoute(operation.release, started).catch(leftToKeeper)
   await records.appStarted(operation, started)
 }
 
@@ -45,8 +53,7 @@ export async function restart(operation: LaneOperation, host: Host): Promise<voi
     const stopped = await command.stopApp(release, { mustRun: false, thenStart: true })
     exit = stopped
     const started = stopped.started ?? (await startStopped(operation, host))
-    await quickly.switchRoute(release, started).catch(leftToKeeper)
-    await records.appStarted(operation, started)
+    await serves(operation, started)
   } catch (error) {
     exit ??= exitBefore(error)
     if (exit) await endStopped(operation, exit)

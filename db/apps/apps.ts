@@ -1,6 +1,5 @@
 import { autorestart } from '../../policy/timeouts.ts'
 import { type Db, transaction } from '../database.ts'
-import { findBootOfApp } from '../hosts/host-boots.ts'
 import { statement } from '../statement.ts'
 import { type AppRow, type AppStatus, appColumns } from './app-rows.ts'
 
@@ -91,14 +90,15 @@ export async function recordStatus(db: Db, id: string, status: AppStatus): Promi
 
 /** During a deletion this sets only the desired state for the case that it fails. */
 export async function recordDesiredState(db: Db, id: string, desired: 'running' | 'stopped'): Promise<void> {
-  const deleted = `desired_state = 'deleted'`
-  await db('apps')
-    .where({ id })
-    .update({
-      desired_state: db.raw(`case when ${deleted} then desired_state else ? end`, [desired]),
-      desired_if_kept: db.raw(`case when ${deleted} then ? end`, [desired]),
-    })
+  await storeDesiredState(db, [id, desired])
 }
+
+const storeDesiredState = statement(
+  'apps.desired',
+  `update apps set desired_state = case when desired_state = 'deleted' then desired_state else $2 end,
+          desired_if_kept = case when desired_state = 'deleted' then $2 end
+    where id = $1`,
+)
 
 export interface RecordedStart {
   release: number
@@ -114,29 +114,31 @@ export interface RecordedStart {
 
 /** Records that the container of a release runs, and clears the exit of an earlier run. A port of an earlier boot of the host is not recorded. */
 export async function recordStarted(db: Db, id: string, started: RecordedStart): Promise<void> {
-  await transaction(db, async trx => {
-    const host = await findBootOfApp(trx, id)
-    const isOfThisBoot = !host?.boot_id || host.boot_id === started.bootId
-    const hostPort = isOfThisBoot ? started.hostPort : null
-    const hostAddress = started.hostAddress ?? host?.address ?? null // an older host does not report it
-    if (hostPort !== null) await clearPortOfOthers(trx, id, hostPort, hostAddress)
-    await trx('apps').where({ id }).whereNot('status', 'deleting').update({
-      status: 'running',
-      release: started.release,
-      container_id: started.containerId,
-      host_port: hostPort,
-      host_address: hostAddress,
-      started_at: started.startedAt,
-      boot_id: started.bootId,
-      variables_running: started.variablesVersion,
-      exit_code: null,
-      exit_oom: null,
-      exit_at: null,
-      health: null,
-    })
-    await announceApp(trx, id)
-  })
+  const { release, containerId, hostPort, hostAddress = null, startedAt, bootId, variablesVersion = null } = started
+  const values = [id, release, containerId, hostPort, hostAddress, startedAt, bootId, variablesVersion]
+  const write = (trx: Db) => storeStart(trx, values)
+  await (db.isTransaction ? write(db) : transaction(db, write))
 }
+
+/** One statement, because the end of each start and restart waits for it. An older host reports no address. */
+const storeStart = statement(
+  'apps.started',
+  `with place as (
+     select host.id as host, case when host.boot_id is null or host.boot_id = $7 then $4::int end as port,
+            coalesce($5::text, host.address) as address
+       from apps join hosts host on host.id = apps.host_id where apps.id = $1
+   ), others as (
+     update apps set host_port = null from place
+      where host_port = place.port and host_address = place.address and host_id = place.host and apps.id <> $1
+     returning apps.id
+   ), started as (
+     update apps set status = 'running', release = $2, container_id = $3, host_port = place.port, host_address = place.address,
+            started_at = $6, boot_id = $7, variables_running = coalesce($8::int, variables_running),
+            exit_code = null, exit_oom = null, exit_at = null, health = null
+       from place where apps.id = $1 and status <> 'deleting'
+   )
+   select pg_notify('apps', changed.id) from (select $1 as id union all select id from others) as changed`,
+)
 
 /**
  * The engine gave this port to the application's container: clears it from other applications of the same host. Their routes are
@@ -148,14 +150,19 @@ export async function clearPortOfOthers(
   hostPort: number,
   hostAddress: string | null = null,
 ): Promise<void> {
-  const others: { id: string }[] = await db('apps')
-    .where({ host_port: hostPort, host_address: hostAddress })
-    .whereNot({ id })
-    .where('host_id', db('apps').where({ id }).select('host_id'))
-    .update({ host_port: null })
-    .returning('id')
-  for (const other of others) await announceApp(db, other.id)
+  await clearPort(db, [id, hostPort, hostAddress])
 }
+
+const clearPort = statement(
+  'apps.clear-port',
+  `with others as (
+     update apps set host_port = null
+      where host_port = $2 and host_address is not distinct from $3 and id <> $1
+        and host_id = (select host_id from apps where id = $1)
+     returning id
+   )
+   select pg_notify('apps', id) from others`,
+)
 
 export interface RecordedExit {
   code: number | null

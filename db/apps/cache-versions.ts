@@ -1,6 +1,7 @@
 import { newId } from '../../policy/ids.ts'
 import { owedPurges } from '../../policy/rounds.ts'
 import { type Db, transaction } from '../database.ts'
+import { statement } from '../statement.ts'
 import { announceApp } from './apps.ts'
 
 /** Purges what the proxy has cached of an application: with the commit the route keeper gives its route another version. */
@@ -11,9 +12,13 @@ export async function purgeCache(db: Db, appId: string): Promise<void> {
 
 /** How often the cache of an application was purged; 0 when it is deleted. */
 export async function readCacheVersion(db: Db, appId: string): Promise<number> {
-  const row = await db('apps').where({ id: appId }).first('cache_version')
-  return row?.cache_version ?? 0
+  return (await version(db, [appId]))[0]?.version ?? 0
 }
+
+const version = statement<{ version: number }>(
+  'cache-versions.of-app',
+  'select cache_version as version from apps where id = $1',
+)
 
 /** A purge that follows a change of an application's files, whatever becomes of the process that makes the change. */
 export interface OwedPurge {

@@ -1,6 +1,7 @@
 import type { Machine } from '../../lib/machine.ts'
 import { type KnownBoot, type KnownEngine, machineBootOf } from '../../policy/hosts/host-boot.ts'
 import { type Db, transaction } from '../database.ts'
+import { statement } from '../statement.ts'
 
 /**
  * Records the boot that a host is in, and what its engine has reported, if anything yet. The same commit clears ports that were
@@ -82,11 +83,13 @@ export interface HostBoot {
 
 /** The boot that an application's host has recorded last. */
 export async function findBootOfApp(db: Db, appId: string): Promise<HostBoot | undefined> {
-  return db('apps')
-    .join('hosts', 'hosts.id', 'apps.host_id')
-    .where('apps.id', appId)
-    .first('hosts.address', 'hosts.boot_id')
+  return (await bootOf(db, [appId]))[0]
 }
+
+const bootOf = statement<HostBoot>(
+  'host-boots.of-app',
+  `select h.address, h.boot_id from apps a join hosts h on h.id = a.host_id where a.id = $1`,
+)
 
 /**
  * Whether a host has not recorded its current boot yet: `machine` is the host's, and has rebooted since. Ports that were recorded

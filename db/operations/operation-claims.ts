@@ -1,13 +1,16 @@
 import { type Db, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
-import type { DatabaseOperationKind, KindsOf, OperationKind, OperationTarget, TargetType } from './operation-kinds.ts'
+import type {
+  DatabaseOperationKind,
+  KindsOf,
+  OperationClaim,
+  OperationKind,
+  OperationTarget,
+  TargetType,
+} from './operation-kinds.ts'
 import { claimNextOperation, type OperationRow } from './operations.ts'
 
-/** Identifies who works on an operation: one run of its lane, at one of its steps. Step numbers of a run increase. */
-export interface OperationClaim {
-  run: string
-  step: number
-}
+export type { OperationClaim } from './operation-kinds.ts'
 
 /** What a writer takes an operation for; one of the ids at most. */
 export interface OperationSubject {
@@ -108,9 +111,7 @@ export async function claimNextOperationFor<Type extends TargetType>(
   return transaction(db, async trx => {
     await trx.raw('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`berth.lane.${target.id}`])
     if (!(await takeOver(trx, target, claim))) return undefined
-    const operation = await claimNextOperation(trx, target, inProgress)
-    if (operation) await setClaim(trx, [operation.id, claim.run, claim.step])
-    return operation
+    return claimNextOperation(trx, target, inProgress, claim)
   })
 }
 
@@ -151,7 +152,18 @@ export async function wasTakenOver(db: Db, operationId: string): Promise<boolean
   return (row?.claims_lost.length ?? 0) > 0
 }
 
-const setClaim = statement(
-  'operation-claims.begin',
-  `update operations set claim = $2, claim_step = greatest(claim_step, $3::int) where id = $1`,
+/** Shows a restart that this run has just claimed, in the status of its application; its end reverts that. False = it lost the claim. */
+export async function showRestart(db: Db, operationId: string, { run, step }: OperationClaim): Promise<boolean> {
+  return (await show(db, [operationId, run, step])).length === 1
+}
+
+const show = statement(
+  'operation-claims.show',
+  `with held as (
+     update operations set claim = $2, claim_step = greatest(claim_step, $3::int), step = 'restarting the container'
+      where id = $1 and (claim is null or claim = $2) and state = 'running' returning target_id
+   ), shown as (
+     update apps set status = 'restarting' from held where apps.id = held.target_id and status <> 'deleting'
+   )
+   select 1 from held`,
 )

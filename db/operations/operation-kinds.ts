@@ -28,6 +28,12 @@ export interface OperationTarget<Type extends TargetType = TargetType> {
   id: string
 }
 
+/** Identifies who works on an operation: one run of its lane, at one of its steps. Step numbers of a run increase. */
+export interface OperationClaim {
+  run: string
+  step: number
+}
+
 /** `accepting`: stored, and not started before `db/acceptance.ts` confirms it. */
 export type OperationState = 'accepting' | 'queued' | 'running' | 'success' | 'error' | 'expired' | 'cancelled'
 
@@ -51,6 +57,10 @@ export interface OperationRow<Kind extends string = OperationKind> {
   cancel_requested_by: string | null
   retry_of: string | null
 }
+
+/** The columns of a row, by name: a prepared statement for all columns would fail as soon as a migration adds one. */
+export const operationColumns = `id, seq, target_type, target_id, kind, owner_id, actor, input, state, step, code, message,
+  created_at, started_at, finished_at, cancel_requested_at, cancel_requested_by, retry_of`
 
 /**
  * Kinds that run concurrently with other operations of their application or database. Of each group one runs at a time: deploys and

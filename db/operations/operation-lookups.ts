@@ -102,3 +102,11 @@ async function isPending(db: Db, { type, id }: OperationTarget, kind: 'restore' 
     .whereIn('state', ['accepting', 'queued', 'running'])
   return Boolean(await pending.first('id'))
 }
+
+/** Seconds until the caller of an operation is answered, negative afterwards; null when no caller waits. */
+export async function secondsUntilAnswer(db: Db, id: string): Promise<number | null> {
+  const row = await db('operations')
+    .where({ id })
+    .first(db.raw('extract(epoch from end_before - clock_timestamp())::float8 as seconds'))
+  return row?.seconds ?? null
+}

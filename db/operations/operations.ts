@@ -2,11 +2,14 @@ import { storable } from '../../lib/storable-text.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { type Db, transaction } from '../database.ts'
+import { statement } from '../statement.ts'
 import {
   concurrentKinds,
   type KindsOf,
+  type OperationClaim,
   type OperationRow,
   type OperationTarget,
+  operationColumns,
   type TargetType,
 } from './operation-kinds.ts'
 import { isRestorePending } from './operation-lookups.ts'
@@ -31,6 +34,7 @@ export {
   isTargetBusy as isBusy,
   isTargetSwitching as isSwitching,
   listSwitchingSubdomains as switchingSubdomains,
+  secondsUntilAnswer,
   wasTargetRemoved as wasRemoved,
 } from './operation-lookups.ts'
 
@@ -87,8 +91,10 @@ export async function enqueueDeletion(db: Db, operation: NewOperation): Promise<
 }
 
 export async function findOperation(db: Db, id: string): Promise<OperationRow | undefined> {
-  return db('operations').where({ id }).first()
+  return (await find(db, [id]))[0]
 }
+
+const find = statement<OperationRow>('operations.find', `select ${operationColumns} from operations where id = $1`)
 
 /** Compare-and-set queued -> expired: true means that it can never run. */
 export async function expireQueuedOperation(db: Db, id: string): Promise<boolean> {
@@ -112,31 +118,34 @@ export async function claimNextOperation<Type extends TargetType>(
   db: Db,
   { type, id }: OperationTarget<Type>,
   inProgress: readonly KindsOf[Type][] = [],
+  claim: Partial<OperationClaim> = {},
 ): Promise<OperationRow<KindsOf[Type]> | undefined> {
   const busy: readonly string[] = inProgress
   const excluded = concurrentKinds.filter(group => group.some(kind => busy.includes(kind))).flat()
-  const candidates = (state: 'running' | 'queued') =>
-    db('operations').whereNotIn('kind', excluded).where({ target_type: type, target_id: id, state })
-  const running = await candidates('running').orderBy('seq').first()
-  if (running) return running
-  const next = candidates('queued')
-    .whereRaw(isClaimable)
-    .orderByRaw(`kind = 'delete' desc, seq`)
-    .limit(1)
-    .forUpdate()
-    .skipLocked()
-    .select('id')
-  // Compared with `=`: for `in` Postgres may run the subquery again for every row, and each time skip to the next free one.
-  const [claimed] = await db('operations')
-    .where('id', next)
-    .where({ state: 'queued' })
-    .update({ state: 'running', started_at: db.fn.now() })
-    .returning('*')
-  return claimed
+  const [claimed] = await claimNext(db, [type, id, excluded, claim.run ?? null, claim.step ?? null])
+  return claimed as OperationRow<KindsOf[Type]> | undefined
 }
 
 /** Callers of the others were already answered that no lane claimed them. */
 const isClaimable = '(claim_before is null or claim_before > now())'
+
+// Compared with `=`: for `in` Postgres may run the subquery again for every row, and each time skip to the next free one.
+const claimNext = statement<OperationRow<string>>(
+  'operations.claim-next',
+  `with begun as (
+     select id from operations
+      where target_type = $1 and target_id = $2 and state = 'running' and kind <> all($3::text[]) order by seq limit 1
+   ), next as (
+     select id from operations
+      where target_type = $1 and target_id = $2 and state = 'queued' and kind <> all($3::text[]) and ${isClaimable}
+        and not exists (select from begun)
+      order by kind = 'delete' desc, seq limit 1 for update skip locked
+   )
+   update operations set state = 'running', started_at = case state when 'queued' then now() else started_at end,
+          claim = coalesce($4, claim), claim_step = greatest(claim_step, $5::int)
+    where id = coalesce((select id from begun), (select id from next)) and state in ('queued', 'running')
+   returning ${operationColumns}`,
+)
 
 /** Ids of running operations of a target that must be cancelled: all when a deletion is queued, else those whose cancellation was requested. */
 export async function findOperationsToCancel(db: Db, { type, id }: OperationTarget): Promise<string[]> {
@@ -145,14 +154,6 @@ export async function findOperationsToCancel(db: Db, { type, id }: OperationTarg
   const running = ofTarget().where({ state: 'running' })
   const rows = await (deletion ? running : running.whereNotNull('cancel_requested_at')).select('id')
   return rows.map((row: { id: string }) => row.id)
-}
-
-/** Seconds until the caller of an operation is answered, negative afterwards; null when no caller waits. */
-export async function secondsUntilAnswer(db: Db, id: string): Promise<number | null> {
-  const row = await db('operations')
-    .where({ id })
-    .first(db.raw('extract(epoch from end_before - clock_timestamp())::float8 as seconds'))
-  return row?.seconds ?? null
 }
 
 /** Records the current step of an operation, as text for operators. */
@@ -170,18 +171,21 @@ export interface OperationOutcome {
 
 /** Records the end, in the caller's transaction, and notifies waiting processes. A second call changes nothing. */
 export async function finishOperation(trx: Db, id: string, outcome: OperationOutcome): Promise<void> {
-  const [finished] = await trx('operations')
-    .where({ id, state: 'running' })
-    .update({
-      state: outcome.state,
-      code: outcome.code ?? null,
-      message: outcome.message === undefined ? null : storable(outcome.message),
-      finished_at: trx.fn.now(),
-    })
-    .returning(['kind', 'target_type', 'target_id'])
-  if (finished && outcome.state !== 'success') await revertTargetState(trx, finished)
-  await announceOperationEnd(trx, id)
+  const { state, code = null, message } = outcome
+  const [finished] = await end(trx, [id, state, code, message === undefined ? null : storable(message)])
+  if (finished && finished.kind !== null && state !== 'success') await revertTargetState(trx, finished)
 }
+
+type Ended = Pick<OperationRow<string>, 'kind' | 'target_type' | 'target_id'>
+
+const end = statement<Ended | { kind: null }>(
+  'operations.end',
+  `with ended as (
+     update operations set state = $2, code = $3, message = $4, finished_at = now() where id = $1 and state = 'running'
+     returning kind, target_type, target_id
+   )
+   select ended.*, pg_notify('operations', $1) from (select) as always left join ended on true`,
+)
 
 /**
  * Ends all queued operations of a deleted target: deletions have succeeded, the others have lost their target. One statement for any

@@ -57,7 +57,7 @@ test.serial('a worker frozen before it records a start: when it wakes, the later
   const platform = await started
   const { base, db, api } = platform
   const ana = await api.makeUser()
-  const settings = { CRASH_POINT: 'records.appStarted:before', CRASH_SIGNAL: 'SIGSTOP' }
+  const settings = { CRASH_POINT: 'records.appServes:before', CRASH_SIGNAL: 'SIGSTOP' }
   const worker = startEntry('worker', { ...base.settings, ...settings })
   const client = openTemporal(base.config)
   const app = await platform.deploy(ana, nodeProgram('survived'))

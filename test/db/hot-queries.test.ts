@@ -33,6 +33,7 @@ import {
   holdClaim,
   isClaimCurrent,
   readClaimFindings,
+  showRestart,
 } from '../../db/operations/operation-claims.ts'
 import { findOperationOfRun, readOperationFacts } from '../../db/operations/operation-facts.ts'
 import * as operations from '../../db/operations/operations.ts'
@@ -140,6 +141,18 @@ const hot: Record<string, Hot | Hot['run']> = {
     operations.enqueueDeletion(db, { targetId: appId, kind: 'delete', ownerId, actor: ownerId }),
   'an operation is claimed': db => claimNextOperationFor(db, { type: 'app', id: appId }, claim, []),
   'what a claim finds': db => readClaimFindings(db, idOf('operation', 7)),
+  'a restart is shown': db => showRestart(db, idOf('operation', 7), claim),
+  'a start is recorded': db =>
+    apps.recordStarted(db, appId, {
+      ...{
+        release: 1,
+        containerId: 'c1',
+        hostPort: 20_008,
+        hostAddress: '127.1.0.1',
+        bootId: 'boot',
+        startedAt: new Date(),
+      },
+    }),
   'a claim is held': db => holdClaim(db, idOf('operation', 7), claim, { appId, kind: 'deploy' }),
   'a claim is asked for': db => isClaimCurrent(db, idOf('operation', 7), claim),
   'what a step is decided from is read': db => readOperationFacts(db, idOf('operation', 7)),
@@ -272,5 +285,5 @@ test.serial('a statement inside a function is judged too', async t => {
 })
 
 test('every statement is in the list', t => {
-  t.is(Object.keys(hot).length, 119)
+  t.is(Object.keys(hot).length, 121)
 })

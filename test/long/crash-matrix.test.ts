@@ -83,8 +83,8 @@ for (const point of around('records.provisioningFailed'))
 
 const workerCommands = [
   ['stop', ['records.recordDesired', 'edge.removeRoute', 'records.appStopped']],
-  ['start', ['edge.setRoute', 'records.appStarted']],
-  ['restart', ['records.claimNext', 'edge.setRoute', 'records.appStarted']],
+  ['start', ['edge.setRoute', 'records.appServes']],
+  ['restart', ['records.claimNext', 'edge.setRoute', 'records.appServes']],
   ['delete', ['records.recordStatus', 'edge.removeRoute', 'records.appDeleted']],
 ] as const
 

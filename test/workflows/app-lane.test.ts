@@ -9,6 +9,8 @@ import { loadApp } from '../../db/apps/apps.ts'
 import { findDeploymentByOperation } from '../../db/deploys/deployments.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { LaneRelay } from '../../workers/loops/relay.ts'
+import { searchAttributes } from '../../workflows/attributes.ts'
+import { laneId } from '../../workflows/ids.ts'
 import type { Trouble } from '../contracts/host-troubles.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { keepHistory } from '../kit/platform/histories.ts'
@@ -221,6 +223,8 @@ test('a restart is one step, and on a host of an older version a stop and a star
   const since = steps(app.id).length
   t.is((await run.command(app, 'restart')).state, 'success')
   t.deepEqual(steps(app.id).slice(since), ['stopApp 1'])
+  const { typedSearchAttributes: searched } = await client.workflow.getHandle(laneId(app.id)).describe()
+  t.is(searched.get(searchAttributes.operationKind), 'restart', 'after the creation')
   behaviour.set(app.id, 'only stops')
   t.is((await run.command(app, 'restart')).state, 'success')
   t.deepEqual(steps(app.id).slice(since + 1), ['stopApp 1', 'startApp 1'])

@@ -10,12 +10,16 @@ const kit = deployKit()
 
 /** Applications whose routes the proxy rejects, as if it were unreachable. */
 const away = new Set<string>()
+/** The state of the last operation of an application when its route was set first. */
+const firstRouted = new Map<string, string>()
 
 test.before(async t => {
   t.timeout(120_000)
   const { edge, db } = await kit
   const { setRoute, removeRoute } = edge
   edge.setRoute = async route => {
+    const last = await db('operations').where({ target_id: route.appId }).orderBy('seq', 'desc').first('state')
+    if (!firstRouted.has(route.appId)) firstRouted.set(route.appId, last.state)
     if (away.has(route.appId)) throw new Error('The proxy does not answer.')
     await setRoute(route)
   }
@@ -92,4 +96,31 @@ test('a stop while the proxy is unreachable succeeds, and the route is removed w
   away.delete(app.id)
   await comesTrue(async () => (await portIn(app.id)) === undefined)
   await keepHistory(client, 'stop-proxy-away', app.id)
+})
+
+test('a start has its route before its outcome; while the proxy is unreachable it succeeds, and gets its route later', async t => {
+  t.timeout(120_000)
+  const { db, running, lanes, run } = await kit
+  const app = await running()
+  const command = async (kind: 'stop' | 'start') => {
+    const wish = { targetId: app.id, kind, ownerId: app.owner_id, actor: app.owner_id } as const
+    const { id } = await operations.enqueueOperation(db, wish)
+    await lanes.wake(app.id, app.owner_id)
+    t.like(await run.ended(id), { state: 'success', code: null }, kind)
+  }
+  const isStopped = async () => {
+    await command('stop')
+    await comesTrue(async () => (await portIn(app.id)) === undefined)
+  }
+  await isStopped()
+  firstRouted.delete(app.id)
+  await command('start')
+  t.is(firstRouted.get(app.id), 'running')
+  await isStopped()
+  away.add(app.id)
+  await command('start')
+  t.like(await loadApp(db, app.id), { status: 'running', host_port: portOf(app.id, 1) })
+  t.is(await portIn(app.id), undefined)
+  away.delete(app.id)
+  await comesTrue(async () => (await portIn(app.id)) === portOf(app.id, 1))
 })

@@ -107,6 +107,9 @@ const creationPaths = [
   'create-older-host',
 ]
 
+/** Every path of an application's lane, which are recorded again since the ninth generation. */
+const lanePaths = [...new Set([...appPaths, ...restartPaths, ...creationPaths, 'snapshot-place-lost'])]
+
 /** Generations of the workflows whose runs may still be in progress, with their paths; the first has no number. */
 const generations: Record<string, string[]> = {
   '': paths,
@@ -117,6 +120,7 @@ const generations: Record<string, string[]> = {
   '.6': databasePaths,
   '.7': [...restartPaths, 'domain', ...takenOverPaths],
   '.8': creationPaths,
+  '.9': lanePaths,
 }
 
 interface Marker {
@@ -143,7 +147,7 @@ test('recorded runs replay with the current code', async t => {
   t.timeout(120_000)
   t.deepEqual(
     Object.values(generations).map(({ length }) => length),
-    [39, 39, 48, 27, 38, 27, 7, 9],
+    [39, 39, 48, 27, 38, 27, 7, 9, 43],
   )
   const histories = await readHistories()
   t.deepEqual(

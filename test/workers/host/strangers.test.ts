@@ -115,7 +115,7 @@ test.serial('lane steps are not run for foreign workflows', async t => {
     [route],
   )
   t.truthy(await loadApp(db, app.id))
-  t.like(await findOperation(db, waiting.operationId), { state: 'queued', claim: null })
+  t.like(await db('operations').where({ id: waiting.operationId }).first(), { state: 'queued', claim: null })
 })
 
 test.serial('a lane started by a stranger uses our queues, whatever its input', async t => {
