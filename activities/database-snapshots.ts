@@ -3,9 +3,16 @@ import { forgetCopies } from '../db/databases/point-in-time/copies.ts'
 import type { DatabaseFacts } from '../db/operations/database-facts.ts'
 import { recordStep } from '../db/operations/operations.ts'
 import { findRestoredSnapshot, findSnapshotByOperation, type StoredSnapshot } from '../db/snapshots/snapshots.ts'
+import { ignoreError } from '../lib/async/ignore-error.ts'
 import type { EngineName } from '../policy/databases/engine.ts'
 import type { DatabaseHostOptions } from './database-host.ts'
-import { type DatabaseContents, DumpCorrupt, DumpPrevented, type HeardDump } from './databases/contents.ts'
+import {
+  type DatabaseContents,
+  DumpCorrupt,
+  DumpPrevented,
+  type EngineJob,
+  type HeardDump,
+} from './databases/contents.ts'
 import { type DumpFolder, dumpJob } from './databases/dump-jobs.ts'
 import { databaseContainerName, databaseVolume } from './databases/names.ts'
 import { momentOf, type PointInTime } from './databases/point-in-time/point-in-time.ts'
@@ -55,17 +62,27 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     return { ...database, generation: generation as number, readOnly: false }
   }
 
-  /** Dumps what the engine has, and resolves to its digest; one that does not run is started for it, where nobody reaches it. */
+  /**
+   * Dumps what the engine has, and resolves to its digest; one that does not run is started for it, where nobody reaches it. `reads` is called
+   * with each container that works on the folder, which may go on to read it when the dump is complete.
+   */
   async function dump(
     database: DatabaseFacts,
     to: DumpFolder,
-    heard: HeardDump,
-    signal: AbortSignal,
+    { heard, reads, signal }: { heard: HeardDump; reads: (job: Promise<void>) => void; signal: AbortSignal },
   ): Promise<string | null> {
     const contents = host.contentsOf(database.engine)
     const folders = host.hosted.foldersOf(database)
     const { folder, disk } = to
-    const job = dumpJob({ engine, traits, database, folders, dump: folder, disk, writesData: false, heard, signal })
+    const own = dumpJob({ engine, traits, database, folders, dump: folder, disk, writesData: false, heard, signal })
+    const job: EngineJob = {
+      ...own,
+      run(...args) {
+        const run = own.run(...args)
+        reads(run)
+        return run
+      },
+    }
     const work = () =>
       host.hosted
         .locally(database, local => contents.dump(local, job), signal)
@@ -113,11 +130,13 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     await makeRoom(operationId, database, [dumpOf, copyOf])
     const { id: databaseId, engine: name, version } = database
     const facts = { databaseId, name: row.name, createdAt: row.created_at.toISOString(), engine: name, version }
+    let lastJob: Promise<unknown> = Promise.resolve()
     let proof = { contents: '', restoredBytes: 0 }
     /** Reads the stored archive into another engine: only what was restored is a snapshot. */
     async function prove(segmentId: string, dumped: Promise<string | null>): Promise<SnapshotTotals> {
       await say('restoring the snapshot into another engine to compare it')
       let before: string | null = null
+      await lastJob
       const archive = await withDump(dumpOf, async from => {
         const totals = await unpack(segmentId, from.folder, database, signal)
         // Only then: of a database that does not run, the memory of this engine is that of the one that is dumped.
@@ -134,7 +153,12 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
       await say('dumping the database')
       const { folder } = to
       const during = {
-        dump: (heard: HeardDump, until: AbortSignal) => dump(database, to, heard, until),
+        dump(heard: HeardDump, until: AbortSignal) {
+          const reads = (job: Promise<void>) => {
+            lastJob = job.catch(ignoreError('the dump fails with it'))
+          }
+          return dump(database, to, { heard, reads, signal: until })
+        },
         step: say,
         prove,
       }

@@ -13,9 +13,9 @@ export interface EngineJob {
   /**
    * Runs a command to its end in a container with the engine's sockets (`places.run`), settings (read-only) and data (`places.data`,
    * read-only unless the engine has not been started). Rejects with its last output unless it exits with 0; once the signal has aborted and the
-   * container is removed.
+   * container is removed. `hear` gets what it prints meanwhile.
    */
-  run(command: string[], signal?: AbortSignal): Promise<void>
+  run(command: string[], options?: { signal?: AbortSignal; hear?: (output: string) => void }): Promise<void>
   /** What hears of the files of a dump while they are written; omitted = nobody reads them meanwhile. */
   heard?: HeardDump | undefined
 }
