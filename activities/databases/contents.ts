@@ -22,8 +22,11 @@ export interface EngineJob {
 
 /** What is copied while it is dumped. */
 export interface HeardDump extends Filling {
-  /** The folder has the whole dump, and nothing writes to it any more: only its digest is still read. */
-  complete(): void
+  /**
+   * The folder has the whole dump, and nothing writes to it any more: only its digest is still read, once this has resolved. Rejects when the
+   * dump is not wanted any more.
+   */
+  complete(): Promise<void> | void
 }
 
 /** What a database contains: how it leaves an engine and comes back. One adapter each, next to that of the engine. */
