@@ -214,6 +214,13 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     )
   }
 
+  /** An operation in the line for the slots of this host. */
+  async function waiterOf({ operationId, ownerId, kind, row }: DatabaseStep) {
+    const snapshot = await findRestoredSnapshot(db, operationId)
+    const terms = { snapshot, ...(kind === 'restore' && row && { kept: row }) }
+    return { hostId, operationId, ownerId, ...(row && { reserve: reservation(operationId, row, terms) }) }
+  }
+
   /** Runs the work of a step while its operation holds a slot of the host; an attempt that fails leaves the next one its room. */
   const inSlot = <T>({ operationId }: DatabaseStepInput, work: (signal: AbortSignal) => Promise<T>): Promise<T> =>
     slots.holding({ hostId, operationId }, cancellationSignal(), async signal => {
@@ -225,16 +232,16 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
   return hosted({
     /** Resolves once this operation holds a snapshot slot of its host, which has room for it alongside what others copy. */
     async awaitDatabaseSnapshotPlace(input: DatabaseStepInput): Promise<void> {
-      const { operationId, ownerId, kind, row } = await begin('awaitDatabaseSnapshotPlace', input)
-      const snapshot = await findRestoredSnapshot(db, operationId)
-      const terms = { snapshot, ...(kind === 'restore' && row && { kept: row }) }
-      const waiter = { hostId, operationId, ownerId, ...(row && { reserve: reservation(operationId, row, terms) }) }
-      await slots.wait(waiter, cancellationSignal())
+      await slots.wait(await waiterOf(await begin('awaitDatabaseSnapshotPlace', input)), cancellationSignal())
     },
 
-    /** Dumps a database, stores the dump, and restores it from there into another engine, whose contents must be equal. */
+    /**
+     * Dumps a database, stores the dump, and restores it from there into another engine, whose contents must be equal. Rejects with PlaceLost
+     * without a slot of the host.
+     */
     async takeDatabaseSnapshot(input: DatabaseStepInput): Promise<ProvedSnapshot> {
       const step = await begin('takeDatabaseSnapshot', input)
+      if (input.takesFreeSlot) await slots.takeFree(await waiterOf(step))
       return inSlot(input, signal => take(step, signal))
     },
 

@@ -137,7 +137,7 @@ test('a container that reads a complete dump ends before the dump is made anew f
   const volumes = folderVolumes(ownFolder(t))
   const { db, snapshot } = await scene(t, 'reading', { volumes, contentsOf, engine })
   const { operationId, attempt } = await snapshot()
-  const taken = t.throwsAsync(attempt({ atOnce: true }), { message: /that is enough/ })
+  const taken = t.throwsAsync(attempt({ takesFreeSlot: true }), { message: /that is enough/ })
   const step = async () => (await db('operations').where({ id: operationId }).first()).step
   await comesTrue(async () => /^restoring the snapshot/.test(await step()))
   await sleep(50)

@@ -56,7 +56,6 @@ const hostEffects: Record<Kind, readonly string[]> = {
   ],
   snapshot: [
     ...[
-      'host.awaitDatabaseSnapshotPlace',
       'host.takeDatabaseSnapshot',
       'databases.locally',
       'store.put',
