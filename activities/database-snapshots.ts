@@ -6,19 +6,14 @@ import { findRestoredSnapshot, findSnapshotByOperation, type StoredSnapshot } fr
 import { ignoreError } from '../lib/async/ignore-error.ts'
 import type { EngineName } from '../policy/databases/engine.ts'
 import type { DatabaseHostOptions } from './database-host.ts'
-import {
-  type DatabaseContents,
-  DumpCorrupt,
-  DumpPrevented,
-  type EngineJob,
-  type HeardDump,
-} from './databases/contents.ts'
-import { type DumpFolder, dumpJob } from './databases/dump-jobs.ts'
-import { databaseContainerName, databaseVolume } from './databases/names.ts'
+import { type DatabaseContents, DumpCorrupt, DumpPrevented, type HeardDump } from './databases/contents.ts'
+import type { DumpFolder } from './databases/dump-jobs.ts'
+import { databaseVolume } from './databases/names.ts'
 import { momentOf, type PointInTime } from './databases/point-in-time/point-in-time.ts'
 import type { LocalEngine } from './databases/port.ts'
-import { type CopyUse, prepareCopy, servingMeanwhile } from './databases/preparation.ts'
+import { type CopyUse, prepareCopy } from './databases/preparation.ts'
 import { type DrillResult, notRead, notTried, removeDrill, triedSnapshot } from './databases/snapshots/drill.ts'
+import { dumpOfEngine } from './databases/snapshots/dump-of-engine.ts'
 import { scratchVolumes } from './databases/snapshots/scratch.ts'
 import { storeDump } from './databases/snapshots/stored-dump.ts'
 import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from './databases/steps.ts'
@@ -60,37 +55,6 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     if (!Number.isInteger(generation)) throw refusal('ACTION_FAILED', 'The operation has reserved no volume.')
     // A full disk of the database is none of what has a disk of its own.
     return { ...database, generation: generation as number, readOnly: false }
-  }
-
-  /**
-   * Dumps what the engine has, and resolves to its digest; one that does not run is started for it, where nobody reaches it. `reads` is called
-   * with each container that works on the folder, which may go on to read it when the dump is complete.
-   */
-  async function dump(
-    database: DatabaseFacts,
-    to: DumpFolder,
-    { heard, reads, signal }: { heard: HeardDump; reads: (job: Promise<void>) => void; signal: AbortSignal },
-  ): Promise<string | null> {
-    const contents = host.contentsOf(database.engine)
-    const folders = host.hosted.foldersOf(database)
-    const { folder, disk } = to
-    const own = dumpJob({ engine, traits, database, folders, dump: folder, disk, writesData: false, heard, signal })
-    const job: EngineJob = {
-      ...own,
-      run(...args) {
-        const run = own.run(...args)
-        reads(run)
-        return run
-      },
-    }
-    const work = () =>
-      host.hosted
-        .locally(database, local => contents.dump(local, job), signal)
-        .catch(error => {
-          throw error instanceof DumpPrevented ? refusal('SNAPSHOT_FAILED', error.message) : error
-        })
-    if ((await engine.inspect(databaseContainerName(database)))?.running) return work()
-    return servingMeanwhile(host, database, signal, work)
   }
 
   /** Reads a stored dump into an empty folder. */
@@ -157,7 +121,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
           const reads = (job: Promise<void>) => {
             lastJob = job.catch(ignoreError('the dump fails with it'))
           }
-          return dump(database, to, { heard, reads, signal: until })
+          return dumpOfEngine(host, database, { to, heard, reads, signal: until })
         },
         step: say,
         prove,

@@ -25,18 +25,16 @@ import { plansOfMemory, rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
+const hostId = 'attempts'
 
 type Host = Pick<DatabaseSnapshotOptions, 'volumes' | 'contentsOf'> & { engine?: FakeContainerHost }
 
 /** A host that takes snapshots with these parts. */
-async function scene(
-  t: ExecutionContext,
-  hostId: string,
-  { volumes, contentsOf, engine = new FakeContainerHost() }: Host,
-) {
+async function scene(t: ExecutionContext, { volumes, contentsOf, engine = new FakeContainerHost() }: Host) {
   const { db } = await database
   const make = rows(db)
   await make.databaseHost(hostId)
+  await db('blob_leases').delete()
   const folders = ownFolder(t)
   const hosted = {
     traitsOf: () => ({}),
@@ -57,7 +55,6 @@ async function scene(
     const { id: ownerId } = await make.user()
     const { database: row, operationId: creation } = await make.database(ownerId)
     await db('operations').where({ id: creation }).update({ state: 'success' })
-    await db('databases').where({ id: row.id }).update({ host_id: hostId })
     const asked = {
       databaseId: row.id,
       ownerId,
@@ -79,8 +76,7 @@ async function scene(
   return { db, snapshot }
 }
 
-test('between two attempts of a snapshot nothing else gets the room that it needs', async t => {
-  const hostId = 'attempts'
+test.serial('between two attempts of a snapshot nothing else gets the room that it needs', async t => {
   const volumes = folderVolumes(ownFolder(t))
   volumes.usedBytes = async name => (/-1$/.test(name) ? 50 : 0)
   const looks = { count: 0 }
@@ -91,7 +87,7 @@ test('between two attempts of a snapshot nothing else gets the room that it need
   const contentsOf = () => {
     throw new Error('The engine has no connection left.')
   }
-  const { db, snapshot } = await scene(t, hostId, { volumes, contentsOf })
+  const { db, snapshot } = await scene(t, { volumes, contentsOf })
 
   const [first, second] = [await snapshot(), await snapshot()]
   await first.waits()
@@ -109,7 +105,7 @@ test('between two attempts of a snapshot nothing else gets the room that it need
   t.true(isServed)
 })
 
-test('a container that reads a complete dump ends before the dump is made anew for its proof', async t => {
+test.serial('a container that reads a complete dump ends before the dump is made anew for its proof', async t => {
   let end = () => {}
   const ended = new Promise<void>(resolve => {
     end = resolve
@@ -135,7 +131,7 @@ test('a container that reads a complete dump ends before the dump is made anew f
   }
   const contentsOf = () => contents as DatabaseContents
   const volumes = folderVolumes(ownFolder(t))
-  const { db, snapshot } = await scene(t, 'reading', { volumes, contentsOf, engine })
+  const { db, snapshot } = await scene(t, { volumes, contentsOf, engine })
   const { operationId, attempt } = await snapshot()
   const taken = t.throwsAsync(attempt({ takesFreeSlot: true }), { message: /that is enough/ })
   const step = async () => (await db('operations').where({ id: operationId }).first()).step
