@@ -3,15 +3,17 @@ import { forgetCopies } from '../db/databases/point-in-time/copies.ts'
 import type { DatabaseFacts } from '../db/operations/database-facts.ts'
 import { recordStep } from '../db/operations/operations.ts'
 import { findRestoredSnapshot, findSnapshotByOperation, type StoredSnapshot } from '../db/snapshots/snapshots.ts'
+import { ignoreError } from '../lib/async/ignore-error.ts'
 import type { EngineName } from '../policy/databases/engine.ts'
 import type { DatabaseHostOptions } from './database-host.ts'
 import { type DatabaseContents, DumpCorrupt, DumpPrevented, type HeardDump } from './databases/contents.ts'
-import { type DumpFolder, dumpJob } from './databases/dump-jobs.ts'
-import { databaseContainerName, databaseVolume } from './databases/names.ts'
+import type { DumpFolder } from './databases/dump-jobs.ts'
+import { databaseVolume } from './databases/names.ts'
 import { momentOf, type PointInTime } from './databases/point-in-time/point-in-time.ts'
 import type { LocalEngine } from './databases/port.ts'
-import { type CopyUse, prepareCopy, servingMeanwhile } from './databases/preparation.ts'
+import { type CopyUse, prepareCopy } from './databases/preparation.ts'
 import { type DrillResult, notRead, notTried, removeDrill, triedSnapshot } from './databases/snapshots/drill.ts'
+import { dumpOfEngine } from './databases/snapshots/dump-of-engine.ts'
 import { scratchVolumes } from './databases/snapshots/scratch.ts'
 import { storeDump } from './databases/snapshots/stored-dump.ts'
 import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from './databases/steps.ts'
@@ -55,27 +57,6 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     return { ...database, generation: generation as number, readOnly: false }
   }
 
-  /** Dumps what the engine has, and resolves to its digest; one that does not run is started for it, where nobody reaches it. */
-  async function dump(
-    database: DatabaseFacts,
-    to: DumpFolder,
-    heard: HeardDump,
-    signal: AbortSignal,
-  ): Promise<string | null> {
-    const contents = host.contentsOf(database.engine)
-    const folders = host.hosted.foldersOf(database)
-    const { folder, disk } = to
-    const job = dumpJob({ engine, traits, database, folders, dump: folder, disk, writesData: false, heard, signal })
-    const work = () =>
-      host.hosted
-        .locally(database, local => contents.dump(local, job), signal)
-        .catch(error => {
-          throw error instanceof DumpPrevented ? refusal('SNAPSHOT_FAILED', error.message) : error
-        })
-    if ((await engine.inspect(databaseContainerName(database)))?.running) return work()
-    return servingMeanwhile(host, database, signal, work)
-  }
-
   /** Reads a stored dump into an empty folder. */
   async function unpack(segmentId: string, folder: string, database: DatabaseFacts, signal: AbortSignal) {
     const archive = await store.open(segmentId).catch(error => {
@@ -113,11 +94,13 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     await makeRoom(operationId, database, [dumpOf, copyOf])
     const { id: databaseId, engine: name, version } = database
     const facts = { databaseId, name: row.name, createdAt: row.created_at.toISOString(), engine: name, version }
+    let lastJob: Promise<unknown> = Promise.resolve()
     let proof = { contents: '', restoredBytes: 0 }
     /** Reads the stored archive into another engine: only what was restored is a snapshot. */
     async function prove(segmentId: string, dumped: Promise<string | null>): Promise<SnapshotTotals> {
       await say('restoring the snapshot into another engine to compare it')
       let before: string | null = null
+      await lastJob
       const archive = await withDump(dumpOf, async from => {
         const totals = await unpack(segmentId, from.folder, database, signal)
         // Only then: of a database that does not run, the memory of this engine is that of the one that is dumped.
@@ -134,7 +117,12 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
       await say('dumping the database')
       const { folder } = to
       const during = {
-        dump: (heard: HeardDump, until: AbortSignal) => dump(database, to, heard, until),
+        dump(heard: HeardDump, until: AbortSignal) {
+          const reads = (job: Promise<void>) => {
+            lastJob = job.catch(ignoreError('the dump fails with it'))
+          }
+          return dumpOfEngine(host, database, { to, heard, reads, signal: until })
+        },
         step: say,
         prove,
       }
@@ -190,6 +178,13 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     )
   }
 
+  /** An operation in the line for the slots of this host. */
+  async function waiterOf({ operationId, ownerId, kind, row }: DatabaseStep) {
+    const snapshot = await findRestoredSnapshot(db, operationId)
+    const terms = { snapshot, ...(kind === 'restore' && row && { kept: row }) }
+    return { hostId, operationId, ownerId, ...(row && { reserve: reservation(operationId, row, terms) }) }
+  }
+
   /** Runs the work of a step while its operation holds a slot of the host; an attempt that fails leaves the next one its room. */
   const inSlot = <T>({ operationId }: DatabaseStepInput, work: (signal: AbortSignal) => Promise<T>): Promise<T> =>
     slots.holding({ hostId, operationId }, cancellationSignal(), async signal => {
@@ -201,16 +196,16 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
   return hosted({
     /** Resolves once this operation holds a snapshot slot of its host, which has room for it alongside what others copy. */
     async awaitDatabaseSnapshotPlace(input: DatabaseStepInput): Promise<void> {
-      const { operationId, ownerId, kind, row } = await begin('awaitDatabaseSnapshotPlace', input)
-      const snapshot = await findRestoredSnapshot(db, operationId)
-      const terms = { snapshot, ...(kind === 'restore' && row && { kept: row }) }
-      const waiter = { hostId, operationId, ownerId, ...(row && { reserve: reservation(operationId, row, terms) }) }
-      await slots.wait(waiter, cancellationSignal())
+      await slots.wait(await waiterOf(await begin('awaitDatabaseSnapshotPlace', input)), cancellationSignal())
     },
 
-    /** Dumps a database, stores the dump, and restores it from there into another engine, whose contents must be equal. */
+    /**
+     * Dumps a database, stores the dump, and restores it from there into another engine, whose contents must be equal. Rejects with PlaceLost
+     * without a slot of the host.
+     */
     async takeDatabaseSnapshot(input: DatabaseStepInput): Promise<ProvedSnapshot> {
       const step = await begin('takeDatabaseSnapshot', input)
+      if (input.takesFreeSlot) await slots.takeFree(await waiterOf(step))
       return inSlot(input, signal => take(step, signal))
     },
 

@@ -13,17 +13,20 @@ export interface EngineJob {
   /**
    * Runs a command to its end in a container with the engine's sockets (`places.run`), settings (read-only) and data (`places.data`,
    * read-only unless the engine has not been started). Rejects with its last output unless it exits with 0; once the signal has aborted and the
-   * container is removed.
+   * container is removed. `hear` gets what it prints meanwhile.
    */
-  run(command: string[], signal?: AbortSignal): Promise<void>
+  run(command: string[], options?: { signal?: AbortSignal; hear?: (output: string) => void }): Promise<void>
   /** What hears of the files of a dump while they are written; omitted = nobody reads them meanwhile. */
   heard?: HeardDump | undefined
 }
 
 /** What is copied while it is dumped. */
 export interface HeardDump extends Filling {
-  /** The folder has the whole dump, and nothing writes to it any more: only its digest is still read. */
-  complete(): void
+  /**
+   * The folder has the whole dump, and nothing writes to it any more: only its digest is still read, once this has resolved. Rejects when the
+   * dump is not wanted any more.
+   */
+  complete(): Promise<void> | void
 }
 
 /** What a database contains: how it leaves an engine and comes back. One adapter each, next to that of the engine. */

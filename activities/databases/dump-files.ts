@@ -91,7 +91,7 @@ export class DumpWriter {
     const lines = [...this.#sums].map(([path, sum]) => `${sum}  ${path}\n`)
     await this.write(sumsFile, file => file.add(lines.join('')))
     this.close()
-    this.#heard?.complete()
+    await this.#heard?.complete()
   }
 
   close(): void {

@@ -61,7 +61,7 @@ export function dumpJob(options: DumpJobOptions): EngineJob {
     folder: dump,
     heard,
     data: folders.data,
-    async run(command, ending) {
+    async run(command, { signal: ending, hear } = {}) {
       const job = databaseJob(database, folders, command, traits)
       const spec: ContainerSpec = {
         ...job,
@@ -74,7 +74,7 @@ export function dumpJob(options: DumpJobOptions): EngineJob {
           { source: dump, target: dumpPlace, readOnly: false },
         ],
       }
-      await runJob(engine, spec, ending ? AbortSignal.any([signal, ending]) : signal)
+      await runJob(engine, spec, ending ? AbortSignal.any([signal, ending]) : signal, hear)
     },
   }
 }
@@ -89,9 +89,11 @@ export async function runJob(
   engine: Pick<ContainerHost, 'runToEnd'>,
   spec: ContainerSpec,
   signal: AbortSignal,
+  hear: (output: string) => void = () => {},
 ): Promise<void> {
   let output = ''
   const keep = (text: string) => {
+    hear(text)
     output = (output + text).slice(-lastOutputBytes)
   }
   const { exitCode, oom } = await engine.runToEnd(spec, keep, signal)

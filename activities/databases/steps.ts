@@ -21,6 +21,8 @@ export interface DatabaseStepInput {
   back?: boolean
   /** The operation holds a snapshot slot of its host; lanes of an earlier version took none for a restore. */
   inSlot?: boolean
+  /** The operation has no slot yet, and wants one that is free now. */
+  takesFreeSlot?: boolean
 }
 
 /** A step of an operation according to Postgres. */

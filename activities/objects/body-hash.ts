@@ -5,7 +5,7 @@ import { threadProgram } from '../../lib/thread-program.ts'
 import type { HashJob, HashReply } from './hash-thread.ts'
 
 export interface Hashes {
-  /** Hex, both. */
+  /** Hex, both. MD5 may be empty when it was not asked for. */
   md5: string
   sha256: string
 }
@@ -16,11 +16,12 @@ const pieceBytes = 256 * KiB
 const maxPieces = 2
 
 /**
- * MD5 and SHA-256 of a body, calculated in a thread: they take 2 ms of each megabyte, in which the process would answer nobody else. All
+ * MD5, if asked for, and SHA-256 of a body, calculated in a thread: they take 2 ms of each megabyte, in which the process would answer nobody else. All
  * bodies of a process share the thread, each with two pieces at most, so that a large one delays a small one by milliseconds.
  */
 export class BodyHash {
   readonly #id = ++lastId
+  readonly #md5: boolean
   #piece: Buffer | undefined
   #length = 0
   #pieces = 0
@@ -29,6 +30,10 @@ export class BodyHash {
   #taken: { resolve(): void; reject(error: Error): void } | undefined
   #digested: { resolve(hashes: Hashes): void; reject(error: Error): void } | undefined
   #failure: Error | undefined
+
+  constructor({ md5 } = { md5: true }) {
+    this.#md5 = md5
+  }
 
   /** Adds bytes, which may change afterwards. A promise = no more may be added before it resolves. */
   add(bytes: Buffer): Promise<void> | undefined {
@@ -96,7 +101,7 @@ export class BodyHash {
     const piece = this.#piece!.buffer as ArrayBuffer
     bodies.set(this.#id, this)
     this.#isSent = true
-    this.#post({ body: this.#id, piece, length: this.#length }, [piece])
+    this.#post({ body: this.#id, piece, length: this.#length, md5: this.#md5 }, [piece])
     this.#piece = undefined
     this.#length = 0
   }

@@ -6,7 +6,7 @@ import { BodyMismatch, BodyTooLarge, type PutOptions, type StoredBody } from './
 
 /** Passes a body through, counting and hashing; fails as soon as it exceeds what was declared. */
 export class BodyMeter extends Transform {
-  readonly #hash = new BodyHash()
+  readonly #hash: BodyHash
   readonly #options: PutOptions
   #crc32 = 0
   #size = 0
@@ -15,6 +15,7 @@ export class BodyMeter extends Transform {
   constructor(options: PutOptions) {
     super({ highWaterMark: 512 * KiB })
     this.#options = options
+    this.#hash = new BodyHash({ md5: !options.withoutMd5 })
   }
 
   override _transform(chunk: Buffer, _: BufferEncoding, done: TransformCallback): void {

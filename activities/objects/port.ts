@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 
-/** Size and hashes computed during a put. `md5` and `sha256` are hex, `crc32` is a number, `size` is bytes. */
+/** Size and hashes computed during a put. `md5` and `sha256` are hex, `crc32` is a number, `size` is bytes. `md5` may be empty if nobody needs it. */
 export interface StoredBody {
   size: number
   md5: string
@@ -15,6 +15,8 @@ export interface PutOptions {
   /** Max bytes; a larger body is refused with `BodyTooLarge`. */
   maxBytes?: number
   signal?: AbortSignal
+  /** Nobody needs its MD5, which takes three times as long as SHA-256: a backend that does not either leaves it out. */
+  withoutMd5?: true
 }
 
 /** Borrowed bytes: a piece is valid until the next one is requested. A reader that stops early must destroy them. A `Readable` qualifies too. */

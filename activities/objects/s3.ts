@@ -212,7 +212,9 @@ type Spooled = StoredBody & { file: FileHandle }
  * Rejects as `ObjectStore.put` does.
  */
 function spool(folder: string, body: Readable, options: PutOptions = {}): Promise<Spooled> {
-  return receive(openUnlinked(folder), body, options)
+  // Sent along, so that the store refuses what did not arrive whole.
+  const { withoutMd5: _, ...all } = options
+  return receive(openUnlinked(folder), body, all)
 }
 
 async function openUnlinked(folder: string): Promise<FileHandle> {

@@ -77,6 +77,15 @@ export function snapshotSlots(db: Db, intervals: Partial<Intervals> = {}) {
       }
     },
 
+    /** Takes a slot that is free now. Rejects with PlaceLost when none is, others come first or have just looked, or the database is unreachable. */
+    async takeFree({ hostId, ...waiter }: Waiter & { hostId: string }): Promise<void> {
+      const line = lineOf(hostId)
+      line.join(waiter)
+      await look(hostId).catch(ignoreError('it is looked for again in the line'))
+      await line.leave(waiter)
+      if (!line.isServed(waiter)) throw slotLost()
+    },
+
     /**
      * Runs the work while the operation holds a slot of its host. The signal of the work aborts when another operation gets the slot, or
      * when the lease expires without an answer from the database. Then rejects with PlaceLost (policy/apps/claims.ts) once the work has

@@ -39,7 +39,7 @@ export async function storeArchive(
 
 async function copy({ store, snapshots }: ArchiveStoreOptions, request: SnapshotRequest, segmentId: string) {
   const { body, totals } = snapshots.make(request)
-  const ends = [store.put(segmentId, body, { signal: request.signal }), totals] as const
+  const ends = [store.put(segmentId, body, { signal: request.signal, withoutMd5: true }), totals] as const
   try {
     const [stored, archive] = await Promise.all(ends)
     return { stored, archive }

@@ -19,7 +19,7 @@ export interface BerthDatabase {
 
 /** Images are made in the background. */
 const imageSeconds = 1800
-const pollMs = 20
+const pollMs = 5
 const operationSeconds = 1800
 
 /** Databases of one account, by the management API. Their ports are published on the address `bind`. */

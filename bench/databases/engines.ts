@@ -1,3 +1,7 @@
+import { createWriteStream } from 'node:fs'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createGzip } from 'node:zlib'
 import { places, type RemoteEngine } from '../../activities/databases/port.ts'
 import { customerUser } from '../../policy/databases/connection-url.ts'
 import type { EngineName } from '../../policy/databases/engine.ts'
@@ -12,8 +16,8 @@ interface BenchClient {
   query(): Promise<unknown>
   /** Writes this many MB that no engine can compress by much. */
   seed(megabytes: number): Promise<void>
-  /** Reads everything, as a tool that dumps does. */
-  readAll(): Promise<number>
+  /** Reads everything into a file, as a tool that dumps does; only where there is none. */
+  readAll?(file: string): Promise<void>
   end(): void
 }
 
@@ -23,7 +27,10 @@ export interface BenchEngine {
   /** The image is the stand-in for MongoDB. */
   standIn: boolean
   connect(remote: RemoteEngine, password: string): Promise<BenchClient>
-  /** The engine's own tool in a container of its image, which writes /dump/bare; null where there is none, and a client reads everything. */
+  /**
+   * The engine's own tool in a container of its image, which writes /dump/bare, compressed as little as snapshots are; null where there is none,
+   * and a client reads everything.
+   */
   bareDump(engine: { port: number; platformPassword: string }): string[] | null
   /** Folder in the data folder that is copied for the floor; null where there is nothing to copy. */
   prepared: string | null
@@ -45,7 +52,6 @@ export const benchEngines: Record<EngineName, BenchEngine> = {
           const text = `(select string_agg(md5(random()::text || n), '') from generate_series(1, ${rowBytes / 32}) n where i > 0)`
           await client.query(`insert into seeds (text) select ${text} from generate_series(1, ${rowsOf(megabytes)}) i`)
         },
-        readAll: async () => (await client.query('select count(*) from seeds')).rowCount ?? 0,
         end: () => void client.end(),
       }
     },
@@ -71,12 +77,11 @@ export const benchEngines: Record<EngineName, BenchEngine> = {
                SELECT ${text} FROM n`,
             )
         },
-        readAll: async () => (await query(connection, 'SELECT COUNT(*) FROM seeds')).length,
         end: () => connection.destroy(),
       }
     },
     bareDump: () => [
-      ...['sh', '-c', 'exec mysqldump "$@" > /dump/bare', 'sh', `--socket=${places.run}/mysqld.sock`],
+      ...['sh', '-c', 'mysqldump "$@" | gzip -1 > /dump/bare', 'sh', `--socket=${places.run}/mysqld.sock`],
       ...[
         '--user=berth_platform',
         '--single-transaction',
@@ -101,7 +106,6 @@ export const benchEngines: Record<EngineName, BenchEngine> = {
             await pipeline.exec()
           }
         },
-        readAll: async () => (await client.dbsize()) as number,
         end: () => client.disconnect(),
       }
     },
@@ -127,11 +131,8 @@ export const benchEngines: Record<EngineName, BenchEngine> = {
               })),
             )
         },
-        readAll: async () => {
-          let bytes = 0
-          for await (const document of seeds.find({}, { raw: true })) bytes += (document as unknown as Buffer).length
-          return bytes
-        },
+        readAll: file =>
+          pipeline(Readable.from(seeds.find({}, { raw: true })), createGzip({ level: 1 }), createWriteStream(file)),
         end: () => void client.close(),
       }
     },

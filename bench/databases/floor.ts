@@ -111,7 +111,7 @@ export async function openFloor(name: EngineName) {
       if (command) await engine.job(target).run(command)
       else {
         const client = await benchEngines[name].connect(engine.remote, engine.secrets().password)
-        await client.readAll()
+        await client.readAll?.(join(target, 'bare'))
         client.end()
       }
       await runProcess('sync', ['-f', target], { env: systemEnvironment })

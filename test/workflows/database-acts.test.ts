@@ -280,9 +280,9 @@ test('a snapshot, a restore and a drill keep their slot for 4 h at most, with al
   }
   await snapshot()
   t.is(await hours('takeDatabaseSnapshot', 'scheduleToCloseTimeout'), 4)
+  await ended((await drill()).id)
   // Its place in the line is lost with the attempt.
   t.is(await hours('awaitDatabaseSnapshotPlace', 'startToCloseTimeout'), 12)
-  await ended((await drill()).id)
   t.is(await hours('drillSnapshot', 'scheduleToCloseTimeout'), 4)
   await restored()
   t.is(await hours('prepareRestore', 'scheduleToCloseTimeout'), 4)

@@ -4,6 +4,7 @@ import { queueDatabaseSnapshot } from '../../db/databases/database-snapshots.ts'
 import { loadDatabase } from '../../db/databases/databases.ts'
 import type { DatabaseOperationKind } from '../../db/operations/operation-kinds.ts'
 import * as operations from '../../db/operations/operations.ts'
+import { holdSnapshotSlot, releaseSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
 import type { DatabaseStepName } from '../../policy/databases/database-steps.ts'
 import { databaseLaneId } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
@@ -402,6 +403,28 @@ test('a stopped database stays stopped when it is restored', async t => {
   t.like(await row(), { status: 'exited', retired_generation: 1 })
   t.is(databases.steps(id).at(-1), 'prepareRestore')
   await (await kit).keep('database-restore-stopped', id)
+})
+
+test.serial('a snapshot takes a slot in the step that copies, and stands in line where none is free', async t => {
+  const all = await scene()
+  const { created, id, user, db, run, databaseLanes } = all
+  await created()
+  const steps: DatabaseStepName[] = []
+  seen.set(id, async name => void steps.push(name))
+  const first = await snapshotOf(all)
+  await databaseLanes.wake(id, user.id)
+  t.is((await run.ended(first.operation_id)).state, 'success')
+  t.deepEqual(steps, ['takeDatabaseSnapshot'])
+  // The slot is free a moment after the end.
+  for (const another of ['another', 'third']) await comesTrue(() => holdSnapshotSlot(db, 'h1', another))
+  const second = await snapshotOf(all)
+  await databaseLanes.wake(id, user.id)
+  const waits = async () => (await operations.findOperation(db, second.operation_id))?.step ?? ''
+  await comesTrue(async () => (await waits()).startsWith('waiting for its host'))
+  for (const another of ['another', 'third']) await releaseSnapshotSlot(db, 'h1', another)
+  t.is((await run.ended(second.operation_id)).state, 'success')
+  t.deepEqual(steps.slice(1), ['awaitDatabaseSnapshotPlace', 'takeDatabaseSnapshot'])
+  await (await kit).keep('database-snapshot-in-line', id)
 })
 
 test('a stop does not wait for a snapshot, which ends; a rotation leaves it alone', async t => {

@@ -163,7 +163,7 @@ export function scriptedDatabases(
       await script.before?.(step, 'awaitDatabaseSnapshotPlace')
       await places.wait({ hostId, operationId: step.operationId, ownerId: step.ownerId }, cancellationSignal())
     },
-    takeDatabaseSnapshot: input => {
+    takeDatabaseSnapshot: async input => {
       const { promise: cancelled } = cancelledOnce()
       const taken = async () => {
         await during('takeDatabaseSnapshot', input, () => undefined, direct)
@@ -171,6 +171,8 @@ export function scriptedDatabases(
         const sha256 = createHash('sha256').update(segmentId).digest('hex')
         return { segmentId, size: 10, sha256, digest: sha256, contents: 'c'.repeat(64), restoredBytes: 30 }
       }
+      const { operationId, ownerId } = input
+      if (input.takesFreeSlot) await places.takeFree({ hostId, operationId, ownerId })
       return inSlot(input, () => Promise.race([cancelled, taken()]))
     },
     prepareRestore: async input => {

@@ -53,15 +53,16 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
     startToCloseTimeout: '4h',
     scheduleToCloseTimeout: '12h',
   } as const
+  const patiently = { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s' } as const
   // All attempts together: meanwhile no other account has this slot of the host.
   const inSlot = { ...long, taskQueue: queues.snapshots, scheduleToCloseTimeout: long.startToCloseTimeout } as const
+  const copying = { ...inSlot, retry: { ...patiently, maximumAttempts: 5 } } as const
   const patient = {
     ...shared,
     taskQueue: queues.commands,
     startToCloseTimeout: '5m',
     retry: { initialInterval: '500ms', maximumInterval: '15s', maximumAttempts: 240 },
   } as const
-  const patiently = { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s' } as const
   return {
     /** A person waits. */
     commandWithin: (seconds: number) =>
@@ -93,9 +94,11 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
       retry: patiently,
     }),
     /** Dumps, loads and compares: few per host at a time, because it reads and writes everything. */
-    copy: proxyActivities<DatabaseSnapshotActivities>({
-      ...inSlot,
-      retry: { ...patiently, maximumAttempts: 5 },
+    copy: proxyActivities<DatabaseSnapshotActivities>(copying),
+    /** The same for what takes a slot by itself, if one is free: it does not wait here for those who work in theirs. */
+    inFreeSlot: proxyActivities<Pick<DatabaseSnapshotActivities, 'takeDatabaseSnapshot'>>({
+      ...copying,
+      taskQueue: queues.snapshotPlaces,
     }),
     /** The same for a drill, which is evidence also when it fails. */
     drill: proxyActivities<DatabaseSnapshotActivities>({

@@ -10,7 +10,12 @@ export async function snapshotDatabase(operation: DatabaseOperation, host: Datab
   const step = stepOf(operation)
   try {
     await records.reserveVolumes(operation)
-    const taken = await inSnapshotSlot(operation, host, () => host.copy.takeDatabaseSnapshot(step))
+    const taken = await inSnapshotSlot(
+      operation,
+      host,
+      () => host.copy.takeDatabaseSnapshot(step),
+      () => host.inFreeSlot.takeDatabaseSnapshot({ ...step, takesFreeSlot: true }),
+    )
     await records.databaseSnapshotTaken(operation, taken)
   } catch (error) {
     const reason = isCancellation(error) ? { code: 'SNAPSHOT_FAILED', message: snapshotEnded } : failureOf(error)

@@ -20,7 +20,7 @@ interface DuringStore {
 }
 
 /**
- * Stores a dump while it is made, and has it proved while its digest is read. As `storeArchive` otherwise; when this settles, nothing
+ * Stores a dump while it is made, and has it proved while its digest is read: not before, or both would share the processors. As `storeArchive` otherwise; when this settles, nothing
  * dumps any more.
  */
 export async function storeDump(
@@ -28,17 +28,32 @@ export async function storeDump(
   { folder, facts, signal }: DumpToStore,
   { dump, step, prove }: DuringStore,
 ): Promise<StoredSnapshot> {
+  signal.throwIfAborted()
   const over = new AbortController()
   const until = AbortSignal.any([signal, over.signal])
   let dumped: Promise<string | null> = Promise.resolve(null)
+  let hasStored = () => {}
+  const stored = new Promise<void>((resolve, reject) => {
+    hasStored = resolve
+    until.addEventListener('abort', () => reject(until.reason), { once: true })
+  })
+  stored.catch(ignoreError('for a dump that waits for it'))
   const fill = (filling: Filling) =>
     new Promise<void>((complete, failed) => {
-      dumped = dump({ ...filling, complete }, until)
+      const taken = () => {
+        complete()
+        return stored
+      }
+      dumped = dump({ ...filling, complete: taken }, until)
       dumped.then(() => complete(), failed)
     })
+  const read = (segmentId: string) => {
+    hasStored()
+    return prove(segmentId, dumped)
+  }
   const request = { files: folder, facts, fill, pause: async () => {}, resume: async () => {}, signal }
   try {
-    return await storeArchive(options, request, { step, read: segmentId => prove(segmentId, dumped) })
+    return await storeArchive(options, request, { step, read })
   } finally {
     over.abort(new Error('The dump is not wanted any more.'))
     await dumped.catch(ignoreError('it has failed the archive, or was ended by its failure'))

@@ -1,5 +1,9 @@
-import test from 'ava'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import test, { type ExecutionContext } from 'ava'
 import { type DatabaseSnapshotOptions, databaseSnapshotActivities } from '../../../activities/database-snapshots.ts'
+import type { DatabaseContents } from '../../../activities/databases/contents.ts'
 import type { HostedEngines } from '../../../activities/databases/hosted-engine.ts'
 import { filesystemStore } from '../../../activities/objects/filesystem.ts'
 import { snapshots } from '../../../activities/snapshots/process.ts'
@@ -21,29 +25,29 @@ import { plansOfMemory, rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
+const hostId = 'attempts'
 
-test('between two attempts of a snapshot nothing else gets the room that it needs', async t => {
+type Host = Pick<DatabaseSnapshotOptions, 'volumes' | 'contentsOf'> & { engine?: FakeContainerHost }
+
+/** A host that takes snapshots with these parts. */
+async function scene(t: ExecutionContext, { volumes, contentsOf, engine = new FakeContainerHost() }: Host) {
   const { db } = await database
   const make = rows(db)
-  const hostId = 'attempts'
   await make.databaseHost(hostId)
-  const volumes = folderVolumes(ownFolder(t))
-  volumes.usedBytes = async name => (/-1$/.test(name) ? 50 : 0)
-  const looks = { count: 0 }
-  volumes.demandRoom = async bytes => {
-    looks.count++
-    if (bytes > 150) throw new NoSpaceLeft('Full.')
+  await db('blob_leases').delete()
+  const folders = ownFolder(t)
+  const hosted = {
+    traitsOf: () => ({}),
+    foldersOf: () => ({ data: folders, settings: folders, run: folders }),
+    locally: (_: unknown, work: (local: unknown) => unknown) => work({}),
   }
   const steps = databaseSnapshotActivities({
-    ...{ db, volumes, engine: new FakeContainerHost(), locks: appLocks(), traits: { id: hostId }, diskMb: () => 100 },
-    ...{ sharedUid: process.getuid?.() ?? 0, hosted: { traitsOf: () => ({}) } as unknown as HostedEngines },
+    ...{ db, volumes, engine, locks: appLocks(), traits: { id: hostId }, diskMb: () => 100, contentsOf },
+    ...{ sharedUid: process.getuid?.() ?? 0, hosted: hosted as unknown as HostedEngines },
     ...{
       slots: snapshotSlots(db, { lookEveryMs: 5 }),
       snapshots: snapshots(),
       store: await filesystemStore(ownFolder(t)),
-    },
-    contentsOf: () => {
-      throw new Error('The engine has no connection left.')
     },
   } as unknown as DatabaseSnapshotOptions)
 
@@ -66,9 +70,24 @@ test('between two attempts of a snapshot nothing else gets the room that it need
     return {
       operationId,
       waits: () => asActivity({ run, step: 2 }, () => steps.awaitDatabaseSnapshotPlace(input)),
-      attempt: () => asActivity({ run, step: 2 }, () => steps.takeDatabaseSnapshot(input)),
+      attempt: (how = {}) => asActivity({ run, step: 2 }, () => steps.takeDatabaseSnapshot({ ...input, ...how })),
     }
   }
+  return { db, snapshot }
+}
+
+test.serial('between two attempts of a snapshot nothing else gets the room that it needs', async t => {
+  const volumes = folderVolumes(ownFolder(t))
+  volumes.usedBytes = async name => (/-1$/.test(name) ? 50 : 0)
+  const looks = { count: 0 }
+  volumes.demandRoom = async bytes => {
+    looks.count++
+    if (bytes > 150) throw new NoSpaceLeft('Full.')
+  }
+  const contentsOf = () => {
+    throw new Error('The engine has no connection left.')
+  }
+  const { db, snapshot } = await scene(t, { volumes, contentsOf })
 
   const [first, second] = [await snapshot(), await snapshot()]
   await first.waits()
@@ -84,4 +103,41 @@ test('between two attempts of a snapshot nothing else gets the room that it need
   await releaseSnapshotSlot(db, hostId, first.operationId)
   await waits
   t.true(isServed)
+})
+
+test.serial('a container that reads a complete dump ends before the dump is made anew for its proof', async t => {
+  let end = () => {}
+  const ended = new Promise<void>(resolve => {
+    end = resolve
+  })
+  const engine = Object.assign(new FakeContainerHost(), {
+    inspect: async () => ({ running: true }),
+    async runToEnd() {
+      await ended
+      return { exitCode: 0, oom: false }
+    },
+  }) as unknown as FakeContainerHost
+  const found: boolean[] = []
+  const contents: Partial<DatabaseContents> = {
+    async dump(_, job) {
+      const file = join(job.folder, '0.dump')
+      writeFileSync(file, 'all')
+      const reads = job.run(['pg_restore'])
+      job.heard?.complete()
+      await reads
+      found.push(existsSync(file))
+      throw new Error('that is enough')
+    },
+  }
+  const contentsOf = () => contents as DatabaseContents
+  const volumes = folderVolumes(ownFolder(t))
+  const { db, snapshot } = await scene(t, { volumes, contentsOf, engine })
+  const { operationId, attempt } = await snapshot()
+  const taken = t.throwsAsync(attempt({ takesFreeSlot: true }), { message: /that is enough/ })
+  const step = async () => (await db('operations').where({ id: operationId }).first()).step
+  await comesTrue(async () => /^restoring the snapshot/.test(await step()))
+  await sleep(50)
+  end()
+  await taken
+  t.deepEqual(found, [true])
 })

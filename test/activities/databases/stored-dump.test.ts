@@ -36,13 +36,14 @@ async function scene(t: ExecutionContext, put?: ObjectStore['put']) {
     await between()
     fs.appendFileSync(join(folder, '0.dump'), ' and the other')
     heard.ends('0.dump')
-    heard.complete()
+    await heard.complete()
   }
   return { ...{ folder, said, read, writes, step }, options: { db, store, snapshots: made } }
 }
 
 test('a dump is stored once it is complete, and proved while its digest is read', async t => {
   const { folder, read, writes, options, step, said } = await scene(t)
+  let isStored = false
   let isRead = false
   const stored = await storeDump(
     options,
@@ -51,10 +52,12 @@ test('a dump is stored once it is complete, and proved while its digest is read'
       step,
       async dump(heard) {
         await writes(heard, () => sleep(50))
+        t.true(isStored, 'until then it leaves the processors to what stores')
         await comesTrue(() => isRead)
         return 'its digest'
       },
       async prove(segmentId, dumped) {
+        isStored = true
         const totals = await read(segmentId)
         t.is(totals.bytes, 18)
         isRead = true

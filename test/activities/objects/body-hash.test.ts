@@ -26,6 +26,13 @@ test('bodies of every size and step have the hashes of their bytes', async t => 
       t.deepEqual(await hashed(bytes.subarray(0, size), step), hashesOf(bytes.subarray(0, size)), `${size} by ${step}`)
 })
 
+test('MD5 is left out of a large body for which nobody needs it', async t => {
+  const bytes = randomBytes(MiB)
+  const hash = new BodyHash({ md5: false })
+  await hash.add(bytes)
+  t.deepEqual(await hash.digest(), { md5: '', sha256: hex('sha256', bytes) })
+})
+
 test('bodies that arrive concurrently are kept apart, and one that is dropped affects no other', async t => {
   const bodies = Array.from({ length: 12 }, (_, n) => randomBytes(MiB + n * 1000))
   const dropped = new BodyHash()

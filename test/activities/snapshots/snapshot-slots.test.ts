@@ -52,6 +52,35 @@ function endless() {
   return Object.assign(work, { run })
 }
 
+test('a slot that is free is taken immediately, but not before one that waits for room', async t => {
+  const { db } = await database
+  const slots = snapshotSlots(db, { lookEveryMs: 1 })
+  const one = (operationId: string) => ({ hostId: 'free slots', operationId, ownerId: operationId })
+  const cancelling = new AbortController()
+  let looks = 0
+  const reserve = async () => {
+    looks++
+    return null
+  }
+  const waiting = slots.wait({ ...one('large'), reserve }, cancelling.signal)
+  await comesTrue(async () => looks > 0)
+  const before = looks
+  // Each of these looks by itself, or comes within a look that has seen the large one.
+  while (looks < before + 3) t.like(await t.throwsAsync(slots.takeFree(one('small')), lost), { type: placeLost })
+  cancelling.abort()
+  await t.throwsAsync(waiting)
+  const isTaken = (operationId: string) =>
+    slots.takeFree(one(operationId)).then(
+      () => true,
+      () => false,
+    )
+  for (const operationId of ['first', 'second']) await comesTrue(() => isTaken(operationId))
+  const holders = await db('blob_leases').where({ subject: 'snapshot/free slots' }).orderBy('place').pluck('holder')
+  t.deepEqual(holders, ['first', 'second'])
+  await sleep(5)
+  await t.throwsAsync(slots.takeFree(one('third')), lost, 'both are taken')
+})
+
 test('nothing is copied without a slot', async t => {
   const { db } = await database
   const asking = { hostId: 'taken', operationId: 'mine' }

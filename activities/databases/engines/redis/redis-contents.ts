@@ -65,10 +65,9 @@ export const redisContents = redisContentsWithin(databaseSeconds.script)
 async function takeAway(job: EngineJob): Promise<void> {
   const room = new DumpRoom(job.data)
   const ending = new AbortController()
-  const copied = job.run(
-    ['cp', '--sparse=never', `${places.data}/${dumpFile}`, `${dumpPlace}/${dumpFile}`],
-    ending.signal,
-  )
+  const copied = job.run(['cp', '--sparse=never', `${places.data}/${dumpFile}`, `${dumpPlace}/${dumpFile}`], {
+    signal: ending.signal,
+  })
   const watch = async () => {
     while (!ending.signal.aborted && !(await room.isGivenUp())) await pause(pollMs, ending.signal)
   }

@@ -158,13 +158,13 @@ test.serial(
     try {
       const writes = writing(client)
       const dump = dumpAside(database, job => ({
-        async run(_, signal) {
+        async run(_, options) {
           const measure = () => sizes.push(statSync(join(database.folders.data, 'dump.rdb')).size)
           measure()
-          signal?.addEventListener('abort', measure)
+          options?.signal?.addEventListener('abort', measure)
           take(database, 34)
           // Until it is ended.
-          await job.run(['sleep', '60'], signal)
+          await job.run(['sleep', '60'], options)
         },
       }))
       await t.throwsAsync(dump, noRoom)

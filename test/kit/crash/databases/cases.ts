@@ -55,14 +55,7 @@ const hostEffects: Record<Kind, readonly string[]> = {
     'database-volumes.remove',
   ],
   snapshot: [
-    ...[
-      'host.awaitDatabaseSnapshotPlace',
-      'host.takeDatabaseSnapshot',
-      'databases.locally',
-      'store.put',
-      'store.open',
-      'snapshots.unpack',
-    ],
+    ...['host.takeDatabaseSnapshot', 'databases.locally', 'store.put', 'store.open', 'snapshots.unpack'],
     ...['database-engine.create', 'databases.untilServing', 'database-engine.remove', 'database-volumes.remove'],
   ],
   restore: [

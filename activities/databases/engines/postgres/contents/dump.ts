@@ -1,4 +1,5 @@
-import { Tree } from '../../../../../lib/folders/tree.ts'
+import { randomBytes } from 'node:crypto'
+import { ignoreError } from '../../../../../lib/async/ignore-error.ts'
 import { databaseSeconds } from '../../../../../policy/databases/database-steps.ts'
 import { dumpPlace, type EngineJob } from '../../../contents.ts'
 import type { DumpWriter } from '../../../dump-files.ts'
@@ -42,16 +43,32 @@ export async function dumpDatabase(
 ): Promise<string> {
   const pg = (name: string) => program(engine.traits.version, name)
   const file = `${dumpPlace}/${dumpFile(number)}`
-  const sequences = `${number}.sequences`
-  /** The values of sequences that are in the dump: those in the engine may have changed. */
+  const mark = randomBytes(8).toString('hex')
+  /** Between two marks the values of sequences that are in the dump: those in the engine may have changed. */
   const steps = [
     `mkfifo /tmp/pipe`,
     `cat /tmp/pipe >> ${file} &`,
     `${pg('pg_dump')} -Fc -Z zstd:1 --no-sync --no-password --lock-wait-timeout=60s --snapshot="$2" --file=/tmp/pipe --dbname="$1"`,
     `wait $!`,
+    `echo ${mark}`,
     `${pg('pg_restore')} --list ${file} | { grep -E '^[0-9]+; [0-9]+ [0-9]+ SEQUENCE SET ' || true; } > /tmp/list`,
-    `${pg('pg_restore')} --use-list=/tmp/list --file=${dumpPlace}/${sequences} ${file}`,
+    `${pg('pg_restore')} --use-list=/tmp/list --file=- ${file}`,
+    `echo ${mark}`,
   ]
+  let printed = ''
+  let isWritten = false
+  let ran: Promise<void> | undefined
+  /** Resolves when the file has all, before its container has ended. */
+  const fill = (from: string[]) =>
+    new Promise<void>((written, failed) => {
+      const hear = (output: string) => {
+        printed += output
+        isWritten ||= printed.includes(mark)
+        if (isWritten) written()
+      }
+      ran = job.run(['sh', '-ec', steps.join('\n'), 'sh', ...from], { hear })
+      ran.then(written, failed)
+    })
   const failures: unknown[] = []
   const contents = await asPlatform(
     engine,
@@ -63,13 +80,15 @@ export async function dumpDatabase(
       )
       try {
         const from = [connection(engine.traits, platformRole, database), rows[0].snapshot]
-        await writer.append(dumpFile(number), () => job.run(['sh', '-ec', steps.join('\n'), 'sh', ...from]))
-        const values = sequenceValues(taken(job, sequences))
+        await writer.append(dumpFile(number), () => fill(from))
         await dumped(rows[0].public)
-        return await contentsOfDatabase(client, values)
+        await ran
+        return await contentsOfDatabase(client, sequenceValues(between(printed, mark)))
       } catch (error) {
         failures.push(error)
         return null
+      } finally {
+        await ran?.catch(ignoreError('it has failed the dump'))
       }
     },
   )
@@ -77,17 +96,12 @@ export async function dumpDatabase(
   return contents
 }
 
-/** The text of a file that a job has written, which is removed. */
-function taken(job: EngineJob, name: string): string {
-  const tree = new Tree(job.folder)
-  try {
-    const text = tree.read(name)
-    tree.remove(name)
-    if (text === null) throw new Error(`The job has not written ${name}.`)
-    return text
-  } finally {
-    tree.close()
-  }
+/** What was printed between two marks. */
+function between(printed: string, mark: string): string {
+  const [, text, after] = printed.split(`${mark}\n`)
+  if (text === undefined || after === undefined)
+    throw new Error('The values of sequences in the dump were not printed.')
+  return text
 }
 
 function sequenceValues(text: string): SequenceValues {
