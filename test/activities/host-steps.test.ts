@@ -29,7 +29,7 @@ import { comesTrue } from '../kit/comes-true.ts'
 import { asActivity } from '../kit/hosts/activity-context.ts'
 import { hostSteps } from '../kit/hosts/host-steps.ts'
 import { demandRoot } from '../kit/root.ts'
-import { rows } from '../kit/rows/rows.ts'
+import { configFile, rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
@@ -279,6 +279,26 @@ for (const [name, { kind, ask, image }] of Object.entries(waitsForImage))
     if (release.deploymentId)
       t.regex(await readLog(db, release.deploymentId), /^preparing image node:22: pulling node:22\n/m)
   })
+
+test('a build has the memory that its application has reserved, whatever the configuration of its release asks for', async t => {
+  const { db, app, id, step, release, engine } = await scene('deploy')
+  const memoryMb = 32_768
+  await db('deployments')
+    .where({ id: release.deploymentId })
+    .update({ config: JSON.stringify(configFile({ memoryMb, subdomain: app.subdomain })) })
+  const options = { appsDomain: 'x.test', diskMbPer256Mb: 10 }
+  t.like((await decide(db, options, id))?.release, { ramMb: memoryMb, reservedMb: 512 })
+  const folders = releaseFolders(`${folder}/${app.id}`, release.number)
+  await mkdir(folders.source, { recursive: true })
+  await writePrepared(folders, { install: 'npm ci', dependenciesOf: null, deploymentId: release.deploymentId })
+  const built: number[] = []
+  engine.runToEnd = async spec => {
+    built.push(spec.memoryMb)
+    return { exitCode: 0, oom: false }
+  }
+  await step(({ installDependencies }) => installDependencies(release))
+  t.deepEqual(built, [2048])
+})
 
 for (const late of ['prepareRelease', 'installDependencies'] as const)
   test.serial(

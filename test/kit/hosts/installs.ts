@@ -131,7 +131,17 @@ async function installingHost(t: ExecutionContext, db: Db, hostId: string, engin
       )
       const row = await db('deployments').where({ id: queued!.deploymentId }).first()
       const release = {
-        ...{ appId: app.id, ownerId: owner, hostId, number: row.release, uid: app.uid, ramMb: 256, cpus: 1, path: '' },
+        ...{
+          appId: app.id,
+          ownerId: owner,
+          hostId,
+          number: row.release,
+          uid: app.uid,
+          ramMb: 256,
+          reservedMb: 256,
+          cpus: 1,
+          path: '',
+        },
         ...{ language: 'javascript', runtimeVersion: '22', main: 'index.js', deploymentId: row.id },
         source: { kind: 'git', cloneUrl: 'https://x.test/a.git', branch: 'main', commit: 'a'.repeat(40) },
         ...changes,
