@@ -1,16 +1,19 @@
 import { rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { codeOf } from '../../lib/folders/disk-names.ts'
 import { type PlacingLimits, placingLimits } from '../../policy/apps/placing.ts'
 import { entryPath } from '../../policy/archives/archive-names.ts'
+import { removeWhole } from '../app-files/trash.ts'
 import { failureOf, JobChild } from '../child-process/job-child.ts'
 import { Spare } from '../child-process/spare.ts'
 import { placeFirst, restoreFirst } from './first.ts'
-import type { PlacementJob, PlacementReply } from './job.ts'
+import type { Emptied, PlacementJob, PlacementReply } from './job.ts'
 import { type Placement, PlacementRefused, type PlacementRequest } from './port.ts'
 import { placingSlots } from './slots.ts'
 
 export interface PlacementOptions extends Pick<PlacingLimits, 'seconds' | 'memoryBytes'> {
+  /** Reports to operators what no one else sees. */
+  warn?(facts: object, message: string): void
   /** Pause after a job until a spare child is started for the next one, in ms; null = there is none. */
   spareAfterMs: number | null
 }
@@ -20,7 +23,7 @@ export interface PlacementOptions extends Pick<PlacingLimits, 'seconds' | 'memor
  * when it gets a slot. Rejects when it gets none within the same time.
  */
 export function placement(options: Partial<PlacementOptions> = {}): Placement & { close(): void } {
-  const { spareAfterMs, ...limits } = { ...placingLimits, spareAfterMs: null, ...options }
+  const { spareAfterMs, warn, ...limits } = { ...placingLimits, spareAfterMs: null, ...options }
   const start = () => new JobChild<PlacementJob, PlacementReply>('placement', { what: 'Placing the files' })
   const spare = new Spare(start)
   let working = 0
@@ -41,10 +44,20 @@ export function placement(options: Partial<PlacementOptions> = {}): Placement & 
       if (working === 0 && spareAfterMs !== null) spare.prepare(spareAfterMs)
     })
     if (reply.kind === 'failed') throw failureOf(reply, noSpace)
-    // Their parent belongs to the host; a folder that is not empty is removed another time.
-    for (const release of reply.emptied)
-      await rmdir(join(request.volume, 'releases', String(release))).catch(ignoreError('it is swept later'))
+    for (const emptied of reply.emptied) await removeEmptied(request.volume, emptied)
     return reply
+  }
+
+  /** Its parent belongs to the host, which may also remove what the application may not. */
+  async function removeEmptied(volume: string, { release, fault }: Emptied): Promise<void> {
+    const folder = join(volume, 'releases', String(release))
+    const isRemoved = await rmdir(folder).then(
+      () => true,
+      error => codeOf(error) === 'ENOENT',
+    )
+    if (isRemoved) return
+    warn?.({ volume, release, fault }, 'placement: the application could not remove all files of a release')
+    await removeWhole(volume, folder)
   }
 
   return {

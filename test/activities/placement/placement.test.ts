@@ -18,6 +18,7 @@ import test, { type ExecutionContext } from 'ava'
 import { PlacementRefused } from '../../../activities/placement/port.ts'
 import { placement } from '../../../activities/placement/process.ts'
 import { type Contents, give, lay, ownFolder, seen } from '../../kit/folders.ts'
+import { demandRoot } from '../../kit/root.ts'
 
 const uid = process.getuid?.() === 0 ? 10_777 : null
 const owner = uid === null ? null : { uid, gid: uid }
@@ -309,6 +310,30 @@ test('folders of the current and the previous release are retained, older and di
   t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['4', '5'])
   t.deepEqual(readdirSync(root(5)).sort(), ['dependencies', 'manifest.json'])
   t.is(readFileSync(join(volume, 'files/a'), 'utf8'), '5')
+})
+
+test('what an application may not remove is removed by the host and reported, and keeps no older release', async t => {
+  demandRoot()
+  const { root, request, bring, volume, settleFirst } = await volumeWith(t, { a: '1' })
+  await settleFirst()
+  const warnings: { release?: number; fault?: string }[] = []
+  const reporting = placement({ warn: facts => void warnings.push(facts) })
+  for (const release of [2, 3, 4, 5]) {
+    bring(release, { a: String(release) })
+    await placing.place(request(release))
+  }
+  lay(join(root(3), 'install'), { 'vendor/a.tgz': 'x' }) // belongs to root
+  await reporting.settle(request(5))
+  t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['4', '5'])
+  t.deepEqual(
+    warnings.map(({ release, fault }) => [release, fault?.split(':')[0]]),
+    [[3, 'EACCES']],
+  )
+  bring(6, { a: '6' })
+  lay(join(root(6), 'install'), { 'vendor/a.tgz': 'x' })
+  await reporting.discard(request(6))
+  t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['4', '5'])
+  t.is(warnings.length, 2)
 })
 
 test('a release whose dependencies a later one uses is retained as long as that one', async t => {
