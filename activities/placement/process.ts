@@ -19,8 +19,7 @@ export interface PlacementOptions extends Pick<PlacingLimits, 'seconds' | 'memor
 }
 
 /**
- * Placing by child processes with the application's own rights, one per request; killed when it exceeds its limits, which apply from
- * when it gets a slot. Rejects when it gets none within the same time.
+ * Placing by child processes with the application's own rights, one per request; killed when it exceeds its limits.
  */
 export function placement(options: Partial<PlacementOptions> = {}): Placement & { close(): void } {
   const { spareAfterMs, warn, ...limits } = { ...placingLimits, spareAfterMs: null, ...options }
@@ -29,13 +28,7 @@ export function placement(options: Partial<PlacementOptions> = {}): Placement & 
   let working = 0
   if (spareAfterMs !== null) spare.prepare(spareAfterMs)
 
-  async function run(act: PlacementJob['act'], request: PlacementRequest) {
-    const leave = await placingSlots.enter(request.account ?? request.volume, limits.seconds * 1000)
-    if (!leave) throw new Error('Too many other applications on this host are placing files.')
-    return runChild(act, request).finally(leave)
-  }
-
-  async function runChild(act: PlacementJob['act'], input: PlacementRequest) {
+  async function run(act: PlacementJob['act'], input: PlacementRequest) {
     const request = { ...input, path: folderPath(input.path) }
     const child = spare.take() ?? start()
     working += 1
@@ -61,6 +54,10 @@ export function placement(options: Partial<PlacementOptions> = {}): Placement & 
   }
 
   return {
+    inSlot: async (account, signal, work) => {
+      const leave = await placingSlots.enterUntil(account, signal)
+      return work().finally(leave)
+    },
     place: async request => (!request.swap && (await placeFirst(request))) || (await run('place', request)).placed,
     restore: async request => {
       if (request.swap || !(await restoreFirst(request))) await run('restore', request)

@@ -10,6 +10,8 @@ import test from 'ava'
 import type { AppHostOptions } from '../../activities/app-host-options.ts'
 import { ImageUnavailable, labels } from '../../activities/containers/port.ts'
 import { appContainerName } from '../../activities/containers/spec.ts'
+import { placement } from '../../activities/placement/process.ts'
+import { placingSlots } from '../../activities/placement/slots.ts'
 import { recordActivities } from '../../activities/records.ts'
 import { decide, decideServing } from '../../activities/releases/decision.ts'
 import { ensureDiskFor, newDiskLine } from '../../activities/releases/disk.ts'
@@ -299,6 +301,30 @@ test('a build has the memory that its application has reserved, whatever the con
   await step(({ installDependencies }) => installDependencies(release))
   t.deepEqual(built, [2048])
 })
+
+test.serial(
+  'what changes files waits for a slot of the host without the lock of its application, and until it is cancelled',
+  async t => {
+    const real = placement()
+    let waiting = 0
+    const inSlot: typeof real.inSlot = (account, signal, work) => {
+      waiting++
+      return real.inSlot(account, signal, work).finally(() => waiting--)
+    }
+    const { step, release, before, user } = await scene('deploy', 'h1', { placement: { ...real, inSlot } })
+    for (const leave of [1, 2].map(() => placingSlots.enterNow(user.id))) t.teardown(() => leave?.())
+    for (const name of ['placeFiles', 'restoreFiles', 'settleFiles', 'discardRelease'] as const) {
+      const given = new AbortController()
+      const asked = step(activities => activities[name](release), given.signal)
+      asked.catch(() => {})
+      await comesTrue(() => waiting === 1)
+      await step(({ stopApp }) => stopApp(before, { mustRun: false }))
+      given.abort(new Error('given up'))
+      await t.throwsAsync(asked, { message: `${name} was cancelled` })
+      t.is(waiting, 0)
+    }
+  },
+)
 
 for (const late of ['prepareRelease', 'installDependencies'] as const)
   test.serial(
