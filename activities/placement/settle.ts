@@ -26,37 +26,45 @@ async function settleOpened(places: Places, { release: number }: PlacementReques
   if (release.stat(recordNames.before)) renameSync(release.at(recordNames.before), release.at(recordNames.dropped))
   for (const name of [recordNames.replaced, recordNames.journal, 'source', recordNames.plan, recordNames.dropped])
     release.remove(name)
-  const retained = withDependencies(releases, [number, before.release])
-  const old = releaseNumbers(releases).filter(other => other < number && !retained.has(other))
+  // Newer ones are being prepared.
+  const numbers = releaseNumbers(releases)
+  const retained = withLenders(releases, [before.release, ...numbers.filter(other => other >= number)])
+  const old = numbers.filter(other => other < number && !retained.has(other))
   const emptied: Emptied[] = []
   for (const other of old) emptied.push(await empty(releases, other))
   return emptied
 }
 
-/** These releases, and the earlier ones whose installed dependencies they use (`prepared.json`, activities/releases/files.ts). */
-function withDependencies(releases: Tree, numbers: (number | null)[]): Set<number | null> {
-  const retained = new Set(numbers)
-  for (const release of numbers) {
-    const prepared = release === null ? null : releases.read(`${release}/prepared.json`)
-    if (prepared) retained.add(JSON.parse(prepared).dependenciesOf ?? null)
-  }
-  return retained
+/** These releases, and those whose installed dependencies they use (`prepared.json`, activities/releases/files.ts). */
+function withLenders(releases: Tree, numbers: readonly number[]): Set<number | null> {
+  const lenders = numbers.map(release => {
+    const prepared = releases.read(`${release}/${marker}`)
+    return prepared ? (JSON.parse(prepared).dependenciesOf ?? null) : null
+  })
+  return new Set([...numbers, ...lenders])
 }
 
-/** Undoes a release and removes all that it brought. */
+const marker = 'prepared.json'
+
+/** Undoes a release and removes all that it brought, apart from dependencies that another one uses: those go when it is settled as an old one. */
 export async function discard(places: Places, request: PlacementRequest): Promise<Emptied[]> {
   await restore(places, request)
-  return [await empty(places.releases, request.release)]
+  const { releases } = places
+  const { release } = request
+  const others = releaseNumbers(releases).filter(other => other !== release)
+  const isLent = withLenders(releases, others).has(release)
+  const emptied = await empty(releases, release, isLent ? [marker, 'dependencies'] : [])
+  return isLent ? [] : [emptied]
 }
 
 /** Never rejects: what the application may not remove is left to the host, and keeps no other folder. */
-async function empty(releases: Tree, release: number): Promise<Emptied> {
+async function empty(releases: Tree, release: number, except: readonly string[] = []): Promise<Emptied> {
   try {
     const folder = releases.tree(String(release))
     folder.unlock()
     // First, because without its sections it could not be read.
     folder.remove(recordNames.manifest)
-    for (const name of folder.list()) folder.remove(name)
+    for (const name of folder.list()) if (!except.includes(name)) folder.remove(name)
     folder.close()
     await yieldToEventLoop()
     return { release, fault: null }

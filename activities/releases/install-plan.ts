@@ -6,7 +6,7 @@ import type { InstallInputs } from '../../policy/runtimes/runtime.ts'
 import { dependencyFile, type Language, namesForInstall, namesThatInstall, runtimes } from '../../policy/runtimes.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import { layReleaseOver } from '../overlay/process.ts'
-import { exists, type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from './files.ts'
+import { exists, lenderOf, type Prepared, type ReleaseFolders, releaseFolders } from './files.ts'
 import { checkProgram } from './program-check.ts'
 import type { Release } from './release.ts'
 import { fileIn, hasAnywhere, isEmptyFolder, namesIn } from './root-names.ts'
@@ -51,10 +51,9 @@ export async function planInstall(
     // The upload has none of the names that decide it.
     const step = mayCompile ? await stepFor(release, folders.files, await namesIn(folders.files, wanted)) : null
     if (step?.install === null) return step
-    if ((step === null || step.inputs) && (await mayKeep(step))) {
-      const prepared = await readPrepared(releaseFolders(volume, serving))
-      return { install: null, dependenciesOf: prepared?.dependenciesOf ?? serving }
-    }
+    const lender = await lenderOf(volume, serving)
+    if ((step === null || step.inputs) && lender !== 'lost' && (await mayKeep(step)))
+      return { install: null, dependenciesOf: lender }
   }
   if (!(await installsOver(release, folders, wanted, sourceNames))) return nothing
   const { number, path, ownerId: account } = release

@@ -349,6 +349,32 @@ test('a release whose dependencies a later one uses is retained as long as that 
   t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['1', '3', '4'])
 })
 
+test('what a release that is being prepared borrows outlives settling and discarding', async t => {
+  const { root, request, bring, volume } = await volumeWith(t, { a: '1' })
+  const borrows = (release: number, lender: number) => {
+    lay(root(release), { 'prepared.json': JSON.stringify({ install: null, dependenciesOf: lender }) })
+    if (uid !== null) give(root(release), uid)
+  }
+  for (const release of [2, 3, 4]) {
+    bring(release, { a: String(release) })
+    lay(join(root(release), 'dependencies'), { 'left-pad/index.js': 'x' })
+    if (uid !== null) give(root(release), uid)
+    await placing.place(request(release))
+  }
+  borrows(5, 2)
+  await placing.settle(request(4))
+  t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['2', '3', '4', '5'])
+  borrows(6, 4)
+  await placing.discard(request(4))
+  t.is(readFileSync(join(volume, 'files/a'), 'utf8'), '4', 'it was settled')
+  t.deepEqual(readdirSync(root(4)), ['dependencies'])
+  await placing.discard(request(6))
+  bring(7, { a: '7' })
+  await placing.place(request(7))
+  await placing.settle(request(7))
+  t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['3', '7'])
+})
+
 test.serial('links of the application never lead outside, even while files are placed', async t => {
   const { volume, files, request, bring } = await volumeWith(t, { 'a/b/file': 'one', 'c/file': 'one' })
   const outside = join(volume, 'outside')

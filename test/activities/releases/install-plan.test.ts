@@ -33,7 +33,7 @@ async function planned(
   }
   await lay(folders.files, files)
   await lay(folders.source, source)
-  await lay(releaseFolders(volume, 1).root, {})
+  await lay(releaseFolders(volume, 1).dependencies, {})
   await writePrepared(releaseFolders(volume, 1), { install: null, dependenciesOf: null })
   await symlink('/etc', join(folders.files, 'outside'))
   const usual = { number: 2, path: '', language: 'javascript', runtimeVersion: '22', main: 'index.js', start: null }

@@ -12,6 +12,7 @@ import { type Prepared, readPrepared, releaseFolders } from '../../../activities
 import { releasePlacement } from '../../../activities/releases/placement-request.ts'
 import type { Release } from '../../../activities/releases/release.ts'
 import { snapshots } from '../../../activities/snapshots/process.ts'
+import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import { loadApp } from '../../../db/apps/apps.ts'
 import type { Db } from '../../../db/database.ts'
@@ -94,6 +95,7 @@ async function installingHost(t: ExecutionContext, db: Db, hostId: string, engin
     store: { open: async () => ({ close: async () => {} }) },
     archives: { unpack: (_: unknown, folder: string, owner: Owner | null) => lay(folder, pushed, owner) },
     credentials: async () => null,
+    locks: appLocks(),
     installs,
     warn,
   } as unknown as AppHostOptions
