@@ -93,8 +93,9 @@ export function appHostActivities(host: AppHostOptions) {
 
     /** Puts the files of a release where the application finds them, with a journal from which `restoreFiles` undoes it. */
     async placeFiles(input: StepOf): Promise<void> {
-      const step = await begin('placeFiles', input)
-      await (step.kind === 'create' ? place(input) : placement.inSlot(step.ownerId, cancellationSignal(), () => place(input)))
+      const { kind, ownerId } = await begin('placeFiles', input)
+      if (kind === 'create') return place(input)
+      await placement.inSlot(ownerId, cancellationSignal(), () => place(input))
     },
 
     /** Puts back what `placeFiles` replaced. Nothing placed is success. */
