@@ -92,33 +92,46 @@ export function appHostActivities(host: AppHostOptions) {
     ...preparation,
 
     /** Puts the files of a release where the application finds them, with a journal from which `restoreFiles` undoes it. */
-    placeFiles: place,
+    async placeFiles(input: StepOf): Promise<void> {
+      const { kind, ownerId } = await begin('placeFiles', input)
+      if (kind === 'create') return place(input)
+      await placement.inSlot(ownerId, cancellationSignal(), () => place(input))
+    },
 
     /** Puts back what `placeFiles` replaced. Nothing placed is success. */
     async restoreFiles(input: StepOf): Promise<void> {
-      const restore = () =>
-        turn('restoreFiles', input, async step => {
-          await placement.restore(placementOf(step.brought()))
-          await volumes.flush(step.appId)
-        })
+      const restore = async () => {
+        const { ownerId } = await begin('restoreFiles', input)
+        await placement.inSlot(ownerId, cancellationSignal(), () =>
+          turn('restoreFiles', input, async step => {
+            await placement.restore(placementOf(step.brought()))
+            await volumes.flush(step.appId)
+          }),
+        )
+      }
       await retriedRestore(db, input, restore)
     },
 
     /** Removes what only an undo needs, once the release serves. */
     async settleFiles(input: StepOf): Promise<void> {
-      await lateTurn('settleFiles', input, step => placement.settle(placementOf(step.brought())))
+      const { ownerId } = await beginLate('settleFiles', input)
+      await placement.inSlot(ownerId, cancellationSignal(), () =>
+        lateTurn('settleFiles', input, step => placement.settle(placementOf(step.brought()))),
+      )
     },
 
     /** Removes what a release that never served left at its host. */
     async discardRelease(input: StepOf): Promise<void> {
-      await beginLate('discardRelease', input)
+      const { ownerId } = await beginLate('discardRelease', input)
       // An abandoned attempt would keep writing into what is removed.
-      await attempts(input, cancellationSignal(), () =>
-        lateTurn('discardRelease', input, async step => {
-          await engine.remove(buildContainerName(step.spent()))
-          if (!step.gone) await placement.discard(placementOf(step.brought()))
-        }),
-      )
+      await attempts(input, cancellationSignal(), async signal => {
+        await lateTurn('discardRelease', input, step => engine.remove(buildContainerName(step.spent())))
+        await placement.inSlot(ownerId, signal, () =>
+          lateTurn('discardRelease', input, async step => {
+            if (!step.gone) await placement.discard(placementOf(step.brought()))
+          }),
+        )
+      })
     },
 
     /** Starts the container of a release that its preparation has not started, or that was removed since. */

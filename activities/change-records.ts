@@ -1,10 +1,10 @@
-import { adoptConfig, revertConfig } from '../db/apps/app-configuration.ts'
+import { adoptConfig, assertAdoptable, revertConfig } from '../db/apps/app-configuration.ts'
 import type { Db } from '../db/database.ts'
 import * as operations from '../db/operations/operations.ts'
 import type { Plans } from '../policy/accounts/plans.ts'
 import { ApiError } from '../policy/errors.ts'
 import { refusal } from './failures.ts'
-import { type DecisionOptions, decideServing } from './releases/decision.ts'
+import { type DecisionOptions, decide, decideServing } from './releases/decision.ts'
 import type { LaneOperation, Serving } from './releases/release.ts'
 import type { Fence } from './steps/claims.ts'
 
@@ -23,13 +23,21 @@ export function changeRecords(options: ChangeRecordsOptions, fence: Fence) {
     return serving
   }
 
-  async function adopt(trx: Db, deploymentId: string): Promise<void> {
-    await adoptConfig(trx, { deploymentId, plans, diskMbPer256Mb }).catch(error => {
-      throw error instanceof ApiError ? refusal(error.code, error.message) : error
-    })
-  }
+  const adopt = (trx: Db, deploymentId: string) => refused(adoptConfig(trx, { deploymentId, plans, diskMbPer256Mb }))
 
   return {
+    /**
+     * The operation, decided again after its deployment brought a configuration. Rejects when that could not be adopted as things are: its
+     * owner need not wait for a build to read that.
+     */
+    async decideAgain(operationId: string): Promise<LaneOperation> {
+      const decided = await decide(db, options, operationId)
+      if (!decided) throw refusal('APP_NOT_FOUND', 'The application was deleted.')
+      const { deploymentId } = decided.release
+      if (deploymentId) await refused(assertAdoptable(db, { deploymentId, plans, diskMbPer256Mb }))
+      return decided
+    },
+
     /**
      * From here on the host watch leaves the application's containers to this deploy, and the application has its configuration. Resolves
      * to the release that serves before, decided without what an attempt adopted before Temporal was lost.
@@ -70,4 +78,11 @@ export function changeRecords(options: ChangeRecordsOptions, fence: Fence) {
       )
     },
   }
+}
+
+/** A refusal with a code of the catalogue is none that a retry could change. */
+async function refused(work: Promise<void>): Promise<void> {
+  await work.catch(error => {
+    throw error instanceof ApiError ? refusal(error.code, error.message) : error
+  })
 }

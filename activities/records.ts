@@ -15,7 +15,6 @@ import { clearAppDamage, markUndoFailure } from '../db/operations/undo-failures.
 import type { Plans } from '../policy/accounts/plans.ts'
 import { changeRecords } from './change-records.ts'
 import type { EdgeActivities } from './edge-routes.ts'
-import { refusal } from './failures.ts'
 import { endOutdatedRestart } from './health/outdated-restart.ts'
 import { endForLostHost } from './hosts/lost-host.ts'
 import { placedFiles, purgeIfPlaced, type RouteNow } from './placed-files.ts'
@@ -97,13 +96,6 @@ export function recordActivities(options: RecordsOptions) {
       { underWay }: { underWay: operations.OperationKind[] },
     ): Promise<LaneOperation | null> {
       return (await claimRunnable(appId, underWay).catch(unlessLost)) ?? null
-    },
-
-    /** The operation, decided again after its deployment brought a configuration. */
-    async decideAgain(operationId: string): Promise<LaneOperation> {
-      const decided = await decide(db, options, operationId)
-      if (!decided) throw refusal('APP_NOT_FOUND', 'The application was deleted.')
-      return decided
     },
 
     /** Ids of running operations to cancel: a deletion waits, or their cancellation was requested. */

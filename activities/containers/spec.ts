@@ -90,7 +90,8 @@ export function buildContainer(release: Release, source: string, install: string
     command: ['sh', '-c', install],
     env: { HOME: '/tmp', CI: 'true', ...trustVariables(release.language, host.buildProxy, host.caBundle !== null) },
     labels: containerLabels(release, host, 'build'),
-    memoryMb: Math.max(build.memoryMb, release.ramMb),
+    // Not what the release is to have: no plan was compared with that yet.
+    memoryMb: Math.max(build.memoryMb, release.reservedMb),
     cpus: build.cpus,
     pidsLimit: build.pidsLimit,
     binds: [{ source, target: '/app', readOnly: false }, ...authorityBinds(release, host)],

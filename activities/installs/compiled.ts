@@ -1,7 +1,6 @@
 import { open } from 'node:fs/promises'
 import { appendLog, recordDependencies } from '../../db/deploys/deployments.ts'
 import { codeOf, untrustedFileFlags, vanished } from '../../lib/folders/disk-names.ts'
-import { installSeconds } from '../../policy/hosts/host-slots.ts'
 import { earlierCacheAt, newCacheAt, newCacheName, withToolFolders } from '../../policy/runtimes/tool-folders.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import { AppFolder } from '../app-files/folder.ts'
@@ -10,7 +9,7 @@ import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
 import type { ContainerSpec } from '../containers/port.ts'
 import { isRefusal } from '../failures.ts'
-import { exists, type Prepared, type ReleaseFolders } from '../releases/files.ts'
+import type { Prepared, ReleaseFolders } from '../releases/files.ts'
 import { finishInstall, readyInstall, runInstall } from '../releases/install.ts'
 import { installFolder } from '../releases/install-plan.ts'
 import { releasePlacement } from '../releases/placement-request.ts'
@@ -29,17 +28,17 @@ export async function buildCompiled(
   folders: ReleaseFolders,
   { install, isClean = false }: { install: string } & Pick<Prepared, 'isClean'>,
   signal: AbortSignal,
+  maxSeconds: number,
 ): Promise<void> {
-  if (await exists(folders.dependencies)) return
   const startedAt = performance.now()
   const noCache = isClean ? 'a build without the cache was requested' : null
   // Also where this build fails, or leaves none.
   if (isClean) await host.installs?.dropTools(release.ownerId, release.appId)
   const build = new Build(host, release, folders, { install, isClean }, signal)
   try {
-    await build.run(noCache, installSeconds)
+    await build.run(noCache, maxSeconds)
   } catch (error) {
-    const seconds = Math.floor(installSeconds - (performance.now() - startedAt) / 1000)
+    const seconds = Math.floor(maxSeconds - (performance.now() - startedAt) / 1000)
     if (!build.usedCache || !isRefusal(error, 'BUILD_FAILED')) throw error
     if (seconds <= 0) {
       await host.installs?.dropTools(release.ownerId, release.appId)

@@ -4,6 +4,7 @@ import { MiB } from '../../lib/bytes.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import { installRules } from '../../policy/hosts/installs.ts'
 import { because } from '../../policy/runtimes/root-texts.ts'
+import { ignore } from '../app-files/folder.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import type { ReleaseFolders } from '../releases/files.ts'
 import { bytesIn } from '../releases/root-names.ts'
@@ -34,7 +35,7 @@ export async function layInputs(
 ): Promise<void> {
   await emptyFolder(folders, 'install', owner)
   for (const [name, bytes] of files) {
-    await mkdir(dirname(join(folders.install, name)), { recursive: true })
+    await makeFolders(folders.install, dirname(name), owner)
     const file = await open(join(folders.install, name), 'wx', 0o644)
     try {
       await file.writeFile(bytes)
@@ -42,6 +43,16 @@ export async function layInputs(
     } finally {
       await file.close()
     }
+  }
+}
+
+/** Creates the folders above a file. Each belongs to the application: in one that does not, neither its step nor its removal could change anything. */
+async function makeFolders(root: string, path: string, owner: Owner | null): Promise<void> {
+  let folder = root
+  for (const name of path.split('/').filter(name => name !== '.')) {
+    folder = join(folder, name)
+    await mkdir(folder, { mode: 0o755 }).catch(error => ignore(error, 'EEXIST'))
+    if (owner) await chown(folder, owner.uid, owner.gid)
   }
 }
 

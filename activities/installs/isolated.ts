@@ -6,9 +6,10 @@ import { namesForInstall, runtimes } from '../../policy/runtimes.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
+import { buildContainerName } from '../containers/spec.ts'
 import { isRefusal } from '../failures.ts'
 import { exists, type Prepared, type ReleaseFolders, writePrepared } from '../releases/files.ts'
-import { finishInstall, installRelease, readyInstall, runInstall } from '../releases/install.ts'
+import { finishInstall, installRelease, readyInstall, runInstall, tooSlow } from '../releases/install.ts'
 import { installFolder } from '../releases/install-plan.ts'
 import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
@@ -23,7 +24,7 @@ type Inputs = NonNullable<Prepared['inputs']>
 
 /**
  * Runs the install step of a prepared release. Where it depends on some files only, it sees no others, and its result is recorded so that
- * it can be used again. Where only the result shows whether it does, it may run a second time, among all files. Throws as `installRelease`.
+ * it can be used again. Where only the result shows whether it does, it may run a second time, among all files, in what is left of its time. Throws as `installRelease`.
  */
 export async function installPrepared(
   host: AppHostOptions,
@@ -31,37 +32,43 @@ export async function installPrepared(
   folders: ReleaseFolders,
   planned: Prepared & { install: string },
   signal: AbortSignal,
+  maxSeconds: number = installSeconds,
 ): Promise<void> {
+  // What a killed host left. Its container writes until it is removed, and the result may have its name already.
+  await host.engine.remove(buildContainerName(release))
+  if (await exists(folders.dependencies))
+    return removeWhole(folders.volume, folders.build, folders.install, folders.tools)
   // Records of older versions do not say it.
   const isClean = planned.isClean ?? (await isCleanInstall(host.db, release.deploymentId))
   const prepared: Planned = { ...planned, isClean }
   const { inputs } = prepared
   const { dependencies, toolFolders } = runtimes[release.language]
-  if (dependencies && toolFolders) return buildCompiled(host, release, folders, prepared, signal)
+  if (dependencies && toolFolders) return buildCompiled(host, release, folders, prepared, signal, maxSeconds)
   const files = inputs && (await inputFiles(await installFolder(folders), inputs.files))
   if (!dependencies || !inputs || !files || 'because' in files)
-    return installRelease(host, release, folders, prepared, signal)
-  if (await exists(folders.dependencies)) return
+    return installRelease(host, release, folders, prepared, signal, maxSeconds)
   const startedAt = performance.now()
-  const needsMore = await installAlone(host, release, folders, { prepared, inputs, files }, signal)
+  const needsMore = await installAlone(host, release, folders, { prepared, inputs, files }, signal, maxSeconds)
   if (!needsMore) return
+  const seconds = Math.floor(maxSeconds - (performance.now() - startedAt) / 1000)
+  if (seconds <= 0) throw needsMore.failure ?? tooSlow(maxSeconds)
   await removeWhole(folders.volume, folders.install)
   // The next attempt at this step sees all files at once.
   const { inputs: _, ...plan } = prepared
   await writePrepared(folders, { ...plan, ...(needsMore.key && { needsMore: { ...needsMore, key: needsMore.key } }) })
   await recordNotForReuse(host, release, needsMore.because)
-  const seconds = Math.max(1, Math.floor(installSeconds - (performance.now() - startedAt) / 1000))
   await installRelease(host, release, folders, prepared, signal, seconds)
 }
 
-/** Runs the step with these files only. Resolves to why it needs more, with the key for which that is so, if it does. */
+/** Runs the step with these files only. Resolves to why it needs more, if it does: with the key for which that is so, or how it has failed. */
 async function installAlone(
   host: AppHostOptions,
   release: Release,
   folders: ReleaseFolders,
   { prepared, inputs, files }: { prepared: Planned; inputs: Inputs; files: ReadonlyMap<string, Buffer> },
   signal: AbortSignal,
-): Promise<{ because: string; key?: string } | null> {
+  seconds: number,
+): Promise<{ because: string; key?: string; failure?: unknown } | null> {
   const { from } = runtimes[release.language].dependencies!
   await layInputs(folders, files, releasePlacement(host).ownerOf(release))
   const traits = await buildTraits(host)
@@ -72,14 +79,12 @@ async function installAlone(
   const facts = imageId && installFacts({ release, spec, imageId, architecture: process.arch, certificates, files })
   const key = facts ? installKey(facts) : undefined
   if (isClean && key) await forsake(host, release, folders, key)
-  const hasRun = await runInstall(host, release, { ...ready, folder: folders.install, isClean }, signal).then(
-    () => true,
-    error => {
-      if (inputs.isShownAfter && isRefusal(error, 'BUILD_FAILED')) return false
-      throw error
-    },
-  )
-  if (!hasRun) return { because: 'it failed without the other files' }
+  try {
+    await runInstall(host, release, { ...ready, folder: folders.install, isClean }, signal, seconds)
+  } catch (failure) {
+    if (!inputs.isShownAfter || !isRefusal(failure, 'BUILD_FAILED')) throw failure
+    return { because: 'it failed without the other files', failure }
+  }
   const output = join(folders.install, from)
   const shown = await shownBy(release, folders.install, inputs, files)
   if (shown.needsMore) return { because: shortWords(shown.needsMore), ...(key && { key }) }

@@ -43,15 +43,17 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
     subject: string,
     download: Download,
   ) {
-    const leave = await downloads.enter(subject, packageCacheRules.slotSeconds * 1000)
+    const { abandoned } = download
+    const slotSignal = deadlineSignal(packageCacheRules.slotSeconds * 1000, abandoned)
+    const leave = await downloads.enterUntil(subject, slotSignal).catch(() => null)
     if (!leave) return download.end({ kind: 'elsewhere', url })
     const fail = (error: Error) => {
-      warn(url, error)
+      if (!abandoned.aborted) warn(url, error)
       download.end({ kind: 'elsewhere', url })
     }
     let close = () => {}
     try {
-      const signal = deadlineSignal(packageCacheRules.archiveSeconds * 1000)
+      const signal = deadlineSignal(packageCacheRules.archiveSeconds * 1000, abandoned)
       // Two documents at most, while the end of the archive is held back and its connections are silent.
       const digestSignal = deadlineSignal(2 * packageCacheRules.documentSeconds * 1000, signal)
       const expected = digest ? Promise.resolve(digest) : findDigest({ subject, signal: digestSignal })
@@ -121,8 +123,11 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
     }
     const outcome = await download.outcome(packageCacheRules.followAfterSeconds * 1000, signal)
     signal.throwIfAborted()
-    if (outcome === 'later')
-      return download.isGrowing ? { kind: 'growing', download } : { kind: 'elsewhere', url: wanted.url }
+    if (outcome === 'later') {
+      if (download.isGrowing) return { kind: 'growing', download }
+      download.retain()
+      return { kind: 'elsewhere', url: wanted.url }
+    }
     if (outcome) return outcome
     if (joined) counts.hits++
     return (await storedOne(key, wanted, asker)) ?? { kind: 'elsewhere', url: wanted.url }

@@ -25,6 +25,11 @@ export class Download extends EventEmitter {
   #file: Draft['file'] | null = null
   #offset = 0
   #readers = 0
+  /** Those that wait for it or read it. */
+  #users = 0
+  #isRetained = false
+  #ending: NodeJS.Timeout | undefined
+  readonly #abandoned = new AbortController()
   #outcome: { value: Served | null } | null = null
 
   constructor() {
@@ -49,8 +54,31 @@ export class Download extends EventEmitter {
     return this.#file !== null
   }
 
+  /** Aborts once nothing has waited for it, or read it, for some seconds: a step that was ended asks for nothing more. */
+  get abandoned(): AbortSignal {
+    return this.#abandoned.signal
+  }
+
+  /** It continues for the next step: no step can read it meanwhile. */
+  retain(): void {
+    this.#isRetained = true
+    clearTimeout(this.#ending)
+  }
+
+  #arrive(): void {
+    this.#users++
+    clearTimeout(this.#ending)
+  }
+
+  #leave(): void {
+    if (--this.#users > 0 || this.#outcome || this.#isRetained) return
+    const abandon = () => this.#abandoned.abort(new Error('Nothing waits for the archive any more.'))
+    this.#ending = setTimeout(abandon, packageCacheRules.abandonedSeconds * 1000)
+  }
+
   /** What waiting steps get instead; null = the archive is stored. */
   end(value: Served | null): void {
+    clearTimeout(this.#ending)
     this.#outcome ??= { value }
     this.emit('progress')
   }
@@ -58,14 +86,17 @@ export class Download extends EventEmitter {
   /** The outcome, or `later` when it is not there in time, or the caller's signal aborts. */
   async outcome(waitMs: number, gone: AbortSignal): Promise<Served | null | 'later'> {
     const signal = deadlineSignal(waitMs, gone)
+    this.#arrive()
     while (!this.#outcome && !signal.aborted)
       await once(this, 'progress', { signal }).catch(ignoreError('its time is over'))
+    this.#leave()
     return this.#outcome ? this.#outcome.value : 'later'
   }
 
   /** The bytes as they arrive; the last ones once all are verified. Throws when they never will be, or when the signal aborts. */
   async *bytes(signal: AbortSignal): AsyncGenerator<Buffer> {
     this.#readers++
+    this.#arrive()
     try {
       for (let at = 0; ; ) {
         const { heldBytes } = packageCacheRules
@@ -85,6 +116,7 @@ export class Download extends EventEmitter {
       }
     } finally {
       this.#readers--
+      this.#leave()
       this.emit('unused')
     }
   }

@@ -6,9 +6,14 @@ export interface PlacementJob {
   request: PlacementRequest
 }
 
-/** `emptied` are old releases whose folders only their owner, the host, can remove. */
+/** A release whose folder only its owner, the host, can remove; `fault` says why something is left in it. */
+export interface Emptied {
+  release: number
+  fault: string | null
+}
+
 export type PlacementReply =
-  | { kind: 'done'; placed: PlacedFiles; emptied: number[] }
+  | { kind: 'done'; placed: PlacedFiles; emptied: Emptied[] }
   | { kind: 'failed'; code: string | null; message: string }
 
 /** Names inside `releases/<n>/`, in addition to those of activities/releases/files.ts. */

@@ -25,8 +25,6 @@ export interface PlacementRequest {
    */
   swap?: boolean
   owner: Owner | null
-  /** Account whose share of the host's child slots is used; defaults to the volume. */
-  account?: string
 }
 
 /**
@@ -34,6 +32,12 @@ export interface PlacementRequest {
  * repeated; nothing is ever written or moved outside the folder, whatever links the application has created.
  */
 export interface Placement {
+  /**
+   * Does work that changes files in one of the slots of this host for children, of which an account has a share. Rejects with the signal's reason
+   * while it waits. Everything below needs one, apart from placing what is renamed as a whole: a creation. Wait for it before the lock of the
+   * application: its start and stop must not wait for other applications.
+   */
+  inSlot<T>(account: string, signal: AbortSignal, work: () => Promise<T>): Promise<T>
   /** Renames file by file, with an undo journal next to the release. Files that the application wrote are never lost. */
   place(request: PlacementRequest): Promise<PlacedFiles>
   /** Puts back what `place` replaced and removes what it added. Nothing placed is success. */

@@ -1,38 +1,34 @@
 import { rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { codeOf } from '../../lib/folders/disk-names.ts'
 import { type PlacingLimits, placingLimits } from '../../policy/apps/placing.ts'
 import { entryPath } from '../../policy/archives/archive-names.ts'
+import { removeWhole } from '../app-files/trash.ts'
 import { failureOf, JobChild } from '../child-process/job-child.ts'
 import { Spare } from '../child-process/spare.ts'
 import { placeFirst, restoreFirst } from './first.ts'
-import type { PlacementJob, PlacementReply } from './job.ts'
+import type { Emptied, PlacementJob, PlacementReply } from './job.ts'
 import { type Placement, PlacementRefused, type PlacementRequest } from './port.ts'
 import { placingSlots } from './slots.ts'
 
 export interface PlacementOptions extends Pick<PlacingLimits, 'seconds' | 'memoryBytes'> {
+  /** Reports to operators what no one else sees. */
+  warn?(facts: object, message: string): void
   /** Pause after a job until a spare child is started for the next one, in ms; null = there is none. */
   spareAfterMs: number | null
 }
 
 /**
- * Placing by child processes with the application's own rights, one per request; killed when it exceeds its limits, which apply from
- * when it gets a slot. Rejects when it gets none within the same time.
+ * Placing by child processes with the application's own rights, one per request; killed when it exceeds its limits.
  */
 export function placement(options: Partial<PlacementOptions> = {}): Placement & { close(): void } {
-  const { spareAfterMs, ...limits } = { ...placingLimits, spareAfterMs: null, ...options }
+  const { spareAfterMs, warn, ...limits } = { ...placingLimits, spareAfterMs: null, ...options }
   const start = () => new JobChild<PlacementJob, PlacementReply>('placement', { what: 'Placing the files' })
   const spare = new Spare(start)
   let working = 0
   if (spareAfterMs !== null) spare.prepare(spareAfterMs)
 
-  async function run(act: PlacementJob['act'], request: PlacementRequest) {
-    const leave = await placingSlots.enter(request.account ?? request.volume, limits.seconds * 1000)
-    if (!leave) throw new Error('Too many other applications on this host are placing files.')
-    return runChild(act, request).finally(leave)
-  }
-
-  async function runChild(act: PlacementJob['act'], input: PlacementRequest) {
+  async function run(act: PlacementJob['act'], input: PlacementRequest) {
     const request = { ...input, path: folderPath(input.path) }
     const child = spare.take() ?? start()
     working += 1
@@ -41,13 +37,27 @@ export function placement(options: Partial<PlacementOptions> = {}): Placement & 
       if (working === 0 && spareAfterMs !== null) spare.prepare(spareAfterMs)
     })
     if (reply.kind === 'failed') throw failureOf(reply, noSpace)
-    // Their parent belongs to the host; a folder that is not empty is removed another time.
-    for (const release of reply.emptied)
-      await rmdir(join(request.volume, 'releases', String(release))).catch(ignoreError('it is swept later'))
+    for (const emptied of reply.emptied) await removeEmptied(request.volume, emptied)
     return reply
   }
 
+  /** Its parent belongs to the host, which may also remove what the application may not. */
+  async function removeEmptied(volume: string, { release, fault }: Emptied): Promise<void> {
+    const folder = join(volume, 'releases', String(release))
+    const isRemoved = await rmdir(folder).then(
+      () => true,
+      error => codeOf(error) === 'ENOENT',
+    )
+    if (isRemoved) return
+    warn?.({ volume, release, fault }, 'placement: the application could not remove all files of a release')
+    await removeWhole(volume, folder)
+  }
+
   return {
+    inSlot: async (account, signal, work) => {
+      const leave = await placingSlots.enterUntil(account, signal)
+      return work().finally(leave)
+    },
     place: async request => (!request.swap && (await placeFirst(request))) || (await run('place', request)).placed,
     restore: async request => {
       if (request.swap || !(await restoreFirst(request))) await run('restore', request)

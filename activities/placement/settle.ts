@@ -1,7 +1,7 @@
 import { renameSync } from 'node:fs'
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import type { Tree } from '../../lib/folders/tree.ts'
-import { recordNames } from './job.ts'
+import { type Emptied, recordNames } from './job.ts'
 import { Journal } from './journal.ts'
 import { type Manifest, manifestBefore, readManifest, releaseNumbers } from './manifest.ts'
 import { withOpenings } from './openings.ts'
@@ -12,13 +12,13 @@ import { restore } from './undo.ts'
 
 /**
  * Makes a placing final: versions that the application wrote and the release replaced are moved where their owner finds them, the rest
- * of the old files is removed. Resolves to the numbers of old releases whose folders are empty now.
+ * of the old files is removed. Resolves to the old releases whose folders were emptied.
  */
-export function settle(places: Places, request: PlacementRequest): Promise<number[]> {
+export function settle(places: Places, request: PlacementRequest): Promise<Emptied[]> {
   return withOpenings(places, () => settleOpened(places, request))
 }
 
-async function settleOpened(places: Places, { release: number }: PlacementRequest): Promise<number[]> {
+async function settleOpened(places: Places, { release: number }: PlacementRequest): Promise<Emptied[]> {
   const { files, releases, release } = places
   if (!readManifest(releases, files, number)) return []
   const before = manifestBefore(releases, files, number)
@@ -26,37 +26,51 @@ async function settleOpened(places: Places, { release: number }: PlacementReques
   if (release.stat(recordNames.before)) renameSync(release.at(recordNames.before), release.at(recordNames.dropped))
   for (const name of [recordNames.replaced, recordNames.journal, 'source', recordNames.plan, recordNames.dropped])
     release.remove(name)
-  const retained = withDependencies(releases, [number, before.release])
-  const old = releaseNumbers(releases).filter(other => other < number && !retained.has(other))
-  for (const other of old) await empty(releases, other)
-  return old
+  // Newer ones are being prepared.
+  const numbers = releaseNumbers(releases)
+  const retained = withLenders(releases, [before.release, ...numbers.filter(other => other >= number)])
+  const old = numbers.filter(other => other < number && !retained.has(other))
+  const emptied: Emptied[] = []
+  for (const other of old) emptied.push(await empty(releases, other))
+  return emptied
 }
 
-/** These releases, and the earlier ones whose installed dependencies they use (`prepared.json`, activities/releases/files.ts). */
-function withDependencies(releases: Tree, numbers: (number | null)[]): Set<number | null> {
-  const retained = new Set(numbers)
-  for (const release of numbers) {
-    const prepared = release === null ? null : releases.read(`${release}/prepared.json`)
-    if (prepared) retained.add(JSON.parse(prepared).dependenciesOf ?? null)
-  }
-  return retained
+/** These releases, and those whose installed dependencies they use (`prepared.json`, activities/releases/files.ts). */
+function withLenders(releases: Tree, numbers: readonly number[]): Set<number | null> {
+  const lenders = numbers.map(release => {
+    const prepared = releases.read(`${release}/${marker}`)
+    return prepared ? (JSON.parse(prepared).dependenciesOf ?? null) : null
+  })
+  return new Set([...numbers, ...lenders])
 }
 
-/** Undoes a release and removes all that it brought. Resolves to its number. */
-export async function discard(places: Places, request: PlacementRequest): Promise<number[]> {
+const marker = 'prepared.json'
+
+/** Undoes a release and removes all that it brought, apart from dependencies that another one uses: those go when it is settled as an old one. */
+export async function discard(places: Places, request: PlacementRequest): Promise<Emptied[]> {
   await restore(places, request)
-  await empty(places.releases, request.release)
-  return [request.release]
+  const { releases } = places
+  const { release } = request
+  const others = releaseNumbers(releases).filter(other => other !== release)
+  const isLent = withLenders(releases, others).has(release)
+  const emptied = await empty(releases, release, isLent ? [marker, 'dependencies'] : [])
+  return isLent ? [] : [emptied]
 }
 
-async function empty(releases: Tree, number: number): Promise<void> {
-  const folder = releases.tree(String(number))
-  folder.unlock()
-  // First, because without its sections it could not be read.
-  folder.remove(recordNames.manifest)
-  for (const name of folder.list()) folder.remove(name)
-  folder.close()
-  await yieldToEventLoop()
+/** Never rejects: what the application may not remove is left to the host, and keeps no other folder. */
+async function empty(releases: Tree, release: number, except: readonly string[] = []): Promise<Emptied> {
+  try {
+    const folder = releases.tree(String(release))
+    folder.unlock()
+    // First, because without its sections it could not be read.
+    folder.remove(recordNames.manifest)
+    for (const name of folder.list()) if (!except.includes(name)) folder.remove(name)
+    folder.close()
+    await yieldToEventLoop()
+    return { release, fault: null }
+  } catch (error) {
+    return { release, fault: (error as Error).message }
+  }
 }
 
 /** Moves what the application wrote and a release replaced to where its owner finds it. */

@@ -4,7 +4,7 @@ import { allEnded } from '../../lib/async/all-ended.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { digestAhead, mayKeepInstalled, type ReuseTerms, reuseInstall } from '../installs/reuse.ts'
-import { emptySource, type Prepared, type ReleaseFolders, writePrepared } from './files.ts'
+import { emptySource, exists, type Prepared, type ReleaseFolders, releaseFolders, writePrepared } from './files.ts'
 import { planInstall } from './install-plan.ts'
 import type { Release, Source } from './release.ts'
 import { bringSource } from './source.ts'
@@ -36,9 +36,28 @@ export async function bringRelease(
   // A marker that survives a power cut proves that all of this is on the disk.
   await host.volumes.flush(release.appId)
   signal.throwIfAborted()
-  await writePrepared(folders, { ...prepared, deploymentId: release.deploymentId, isClean })
+  await mark(host, release, folders, { ...prepared, deploymentId: release.deploymentId, isClean })
   await recordWords(host, release, prepared)
   return prepared
+}
+
+/**
+ * Writes the marker of a release. One that names a lender is written under the application's lock: what is settled or discarded there retains what
+ * markers name. Rejects when the lender was removed since it was found, and the next attempt finds another.
+ */
+async function mark(
+  { locks }: AppHostOptions,
+  { appId }: Release,
+  folders: ReleaseFolders,
+  prepared: Prepared,
+): Promise<void> {
+  const { dependenciesOf: lender } = prepared
+  if (lender === null) return writePrepared(folders, prepared)
+  await locks(appId, async () => {
+    if (!(await exists(releaseFolders(folders.volume, lender).dependencies)))
+      throw new Error(`The dependencies of release ${lender} were removed meanwhile.`)
+    await writePrepared(folders, { ...prepared, isLent: true })
+  })
 }
 
 /** Records where the dependencies of a prepared release come from. Again is no error: a process may have been killed before it did. */

@@ -64,6 +64,7 @@ function releaseOf({ id, appId, ownerId }: OperationFacts, app: AppFacts, option
     number: app.release,
     uid: app.uid,
     ramMb: app.ramMb,
+    reservedMb: app.ramMb,
     cpus: app.cpus,
     diskMb: diskMbFor(app.ramMb, options.diskMbPer256Mb),
     language: app.language,

@@ -4,6 +4,7 @@ import type { Owner } from '../../lib/folders/owner.ts'
 import type { InstallFacts } from '../../policy/hosts/installs.ts'
 import type { InstallInputs } from '../../policy/runtimes/runtime.ts'
 import { removeWhole } from '../app-files/trash.ts'
+import { refusal } from '../failures.ts'
 import { recordNames } from '../placement/job.ts'
 
 /** Where the files of one release lie inside its application's volume. */
@@ -36,6 +37,8 @@ export interface Prepared {
   install: string | null
   /** Release whose installed dependencies this one uses too; null when it has its own or needs none. */
   dependenciesOf: number | null
+  /** That one had dependencies when this was written; missing from older versions, which also name releases that have none. */
+  isLent?: true
   /** The deployment that it was prepared for: once an older state of the database is restored, release numbers are assigned again. */
   deploymentId?: string | null
   /** Whether it must use nothing that was installed before; missing from older versions. */
@@ -118,24 +121,33 @@ export async function keepDependencies(folders: ReleaseFolders, ranIn: string, f
 }
 
 /**
- * The folder with the dependencies of a release. It may be another release's: an earlier one's when nothing had to be
- * installed, or that of a later one that was placed without a restart. Null when there is none.
+ * The release in whose folder the dependencies of this one lie: another one's, an earlier one's when nothing had to be installed or that of a later
+ * one that was placed without a restart, or its own. Null when it needs none; `lost` when it needs some that are missing.
  */
-export async function dependenciesOf(volume: string, release: number): Promise<string | null> {
-  const own = releaseFolders(volume, release)
-  const lender = (await readPrepared(own))?.dependenciesOf
-  for (const folders of lender ? [releaseFolders(volume, lender), own] : [own]) {
-    if (await exists(folders.dependencies)) return folders.dependencies
-  }
-  return null
+export async function lenderOf(volume: string, release: number): Promise<number | 'lost' | null> {
+  const prepared = await readPrepared(releaseFolders(volume, release))
+  for (const number of [prepared?.dependenciesOf ?? release, release])
+    if (await exists(releaseFolders(volume, number).dependencies)) return number
+  return prepared?.isLent || prepared?.installed ? 'lost' : null
 }
 
-/** From its next start on, a release uses the dependencies of a later one. */
+/** The folder with the dependencies of a release; null when it needs none. Throws ACTION_FAILED when they are missing: it would start without. */
+export async function dependenciesOf(volume: string, release: number): Promise<string | null> {
+  const lender = await lenderOf(volume, release)
+  if (lender === 'lost')
+    throw refusal(
+      'ACTION_FAILED',
+      'The installed dependencies are no longer at the host. Deploy the application again.',
+    )
+  return lender === null ? null : releaseFolders(volume, lender).dependencies
+}
+
+/** From its next start on, a release uses the dependencies of a later one. Throws as `dependenciesOf`. */
 export async function lendDependencies(volume: string, to: number, from: number): Promise<void> {
-  const lender = (await readPrepared(releaseFolders(volume, from)))?.dependenciesOf ?? from
-  if (!(await dependenciesOf(volume, from)) || lender === to) return
+  const lender = (await dependenciesOf(volume, from)) && (await lenderOf(volume, from))
+  if (typeof lender !== 'number' || lender === to) return
   const lent = { ...(await readPrepared(releaseFolders(volume, to))), install: null, dependenciesOf: lender }
-  await writePrepared(releaseFolders(volume, to), lent)
+  await writePrepared(releaseFolders(volume, to), { ...lent, isLent: true })
 }
 
 export async function exists(path: string): Promise<boolean> {

@@ -4,8 +4,9 @@ import type { Owner } from '../../lib/folders/owner.ts'
 import { installRules, notForReuse } from '../../policy/hosts/installs.ts'
 import type { InstallInputs } from '../../policy/runtimes/runtime.ts'
 import { dependencyFile, type Language, namesForInstall, namesThatInstall, runtimes } from '../../policy/runtimes.ts'
+import { removeWhole } from '../app-files/trash.ts'
 import { layReleaseOver } from '../overlay/process.ts'
-import { exists, type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from './files.ts'
+import { exists, lenderOf, type Prepared, type ReleaseFolders, releaseFolders } from './files.ts'
 import { checkProgram } from './program-check.ts'
 import type { Release } from './release.ts'
 import { fileIn, hasAnywhere, isEmptyFolder, namesIn } from './root-names.ts'
@@ -50,15 +51,32 @@ export async function planInstall(
     // The upload has none of the names that decide it.
     const step = mayCompile ? await stepFor(release, folders.files, await namesIn(folders.files, wanted)) : null
     if (step?.install === null) return step
-    if ((step === null || step.inputs) && (await mayKeep(step))) {
-      const prepared = await readPrepared(releaseFolders(volume, serving))
-      return { install: null, dependenciesOf: prepared?.dependenciesOf ?? serving }
-    }
+    const lender = await lenderOf(volume, serving)
+    if ((step === null || step.inputs) && lender !== 'lost' && (await mayKeep(step)))
+      return { install: null, dependenciesOf: lender }
   }
+  if (!(await installsOver(release, folders, wanted, sourceNames))) return nothing
   const { number, path, ownerId: account } = release
   await layReleaseOver({ volume, release: number, path, owner, account }, signal)
-  const files = await namesIn(folders.build, wanted)
-  return stepFor(release, folders.build, files)
+  const step = await stepFor(release, folders.build, await namesIn(folders.build, wanted))
+  // The application may have changed its files since.
+  if (step.install === null) await removeWhole(volume, folders.build)
+  return step
+}
+
+const nothing: Prepared = { install: null, dependenciesOf: null }
+
+/** Whether the files of the application with an upload laid over them have an install step: else a copy of them all would be made for nothing. */
+async function installsOver(
+  release: Release,
+  folders: ReleaseFolders,
+  wanted: readonly string[],
+  sourceNames: readonly string[],
+): Promise<boolean> {
+  const brought = release.path === '' ? sourceNames : []
+  const present = (await exists(folders.files)) ? await namesIn(folders.files, wanted) : []
+  const folderOf = (name: string) => (brought.includes(name) ? folders.source : folders.files)
+  return (await installOf(release, folderOf, [...new Set([...present, ...brought])])) !== null
 }
 
 /** Max bytes of a dependency file that is looked into. */
@@ -78,17 +96,27 @@ async function bringsMember({ language }: Release, { files, source }: ReleaseFol
 }
 
 /** The install step for sources with these names at their root, and what it depends on; none if their dependency file requests nothing. */
-async function stepFor({ language, main }: Release, folder: string, names: readonly string[]): Promise<Prepared> {
+async function stepFor(release: Release, folder: string, names: readonly string[]): Promise<Prepared> {
+  const { language } = release
   const runtime = runtimes[language]
-  const file = dependencyFile(language, names)
-  const text = file && runtime.requestsNothing ? await fileIn(folder, file, maxLookedInto) : null
-  const isNeeded = text === null || !runtime.requestsNothing?.(text, names)
-  const install = isNeeded ? runtime.install({ files: names, main }) : null
+  const install = await installOf(release, () => folder, names)
   if (install === null || runtime.toolFolders) return { install, dependenciesOf: null }
   const { writtenLock } = runtime
   const plan = { install, dependenciesOf: null, ...(writtenLock && !names.includes(writtenLock) && { writtenLock }) }
   const inputs = await inputsOf(language, folder)
   return 'because' in inputs ? { ...plan, dependencies: notForReuse(inputs.because) } : { ...plan, inputs }
+}
+
+/** Shell text of the install step for these names, each of which lies in its folder; null when there is nothing to install. */
+async function installOf(
+  { language, main }: Release,
+  folderOf: (name: string) => string,
+  names: readonly string[],
+): Promise<string | null> {
+  const runtime = runtimes[language]
+  const file = dependencyFile(language, names)
+  const text = file && runtime.requestsNothing ? await fileIn(folderOf(file), file, maxLookedInto) : null
+  return text !== null && runtime.requestsNothing?.(text, names) ? null : runtime.install({ files: names, main })
 }
 
 async function inputsOf(language: Language, folder: string): Promise<InstallInputs> {

@@ -11,7 +11,7 @@ import { buildContainer, buildNetwork, type HostTraits } from '../containers/spe
 import { refusal } from '../failures.ts'
 import { runWithPackages } from '../packages/step.ts'
 import { deploymentLog } from './deployment-log.ts'
-import { exists, keepDependencies, type Prepared, type ReleaseFolders } from './files.ts'
+import { keepDependencies, type Prepared, type ReleaseFolders } from './files.ts'
 import { installFolder } from './install-plan.ts'
 import type { Release } from './release.ts'
 
@@ -24,7 +24,6 @@ export async function installRelease(
   signal: AbortSignal,
   seconds: number = installSeconds,
 ): Promise<void> {
-  if (await exists(folders.dependencies)) return
   const folder = await installFolder(folders)
   const ready = await readyInstall(host, release, { install, folder, traits: await buildTraits(host) })
   await runInstall(host, release, { ...ready, folder, isClean }, signal, seconds)
@@ -58,7 +57,7 @@ export interface ReadyInstall {
   imageId: string | null
 }
 
-/** Brings the image of an install step, and removes the container that a killed attempt left. */
+/** Brings the image of an install step. */
 export async function readyInstall(
   host: AppHostOptions,
   release: Release,
@@ -75,7 +74,6 @@ export async function readyInstall(
   } finally {
     await log.close()
   }
-  await engine.remove(spec.name)
   return { spec, imageId: await engine.imageId(spec.image) }
 }
 
@@ -128,6 +126,9 @@ async function withinTime<T>(
     return await work(deadline)
   } catch (error) {
     if (signal.aborted || error !== deadline.reason) throw error
-    throw refusal('BUILD_FAILED', `Installing the dependencies took longer than ${seconds} s.`)
+    throw tooSlow(seconds)
   }
 }
+
+export const tooSlow = (seconds: number) =>
+  refusal('BUILD_FAILED', `Installing the dependencies took longer than ${seconds} s.`)

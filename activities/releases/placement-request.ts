@@ -15,7 +15,6 @@ export function releasePlacement(host: Pick<AppHostOptions, 'volumes' | 'sharedU
     whole: release.source?.kind === 'git' || release.source?.kind === 'snapshot',
     swap: release.source?.kind === 'snapshot',
     owner: ownerOf(release),
-    account: release.ownerId,
   })
   return { ownerUid, ownerOf, placementOf }
 }

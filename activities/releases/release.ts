@@ -15,6 +15,8 @@ export interface Release {
   number: number
   uid: number
   ramMb: number
+  /** What its application has reserved: it adopts a configuration with more once its release is built. */
+  reservedMb: number
   cpus: number
   diskMb: number
   language: Language

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { Socket } from 'node:net'
-import { answerJob, failedReply } from '../child-process/child-life.ts'
+import { answerJob, endWithParent, failedReply } from '../child-process/child-life.ts'
 import { residentBytes } from '../child-process/memory.ts'
 import { digestTree } from './digest.ts'
 import { GrowingFiles } from './growing.ts'
@@ -49,6 +49,8 @@ function failureReply(error: unknown): {
   return { ...failedReply(error), kind: permanent || 'failed' }
 }
 
+// A digest leaves no time to notice that the channel is closed.
+endWithParent()
 answerJob(async (job: SnapshotJob): Promise<SnapshotReply> => {
   process.umask(0)
   const outcome = await carryOut(job).then(snapshot => ({ kind: 'done' as const, snapshot }), failureReply)

@@ -23,6 +23,19 @@ export async function usedMemoryMb(db: Db, ownerId: string): Promise<number> {
   return (await reservedBy(db, ownerId)).memoryMb
 }
 
+/** Throws INSUFFICIENT_MEMORY when the plan of an account has not this much memory left for an application. */
+export async function assertMemory(
+  db: Db,
+  { ownerId, planMb, moreMb }: { ownerId: string; planMb: number; moreMb: number },
+): Promise<void> {
+  const freeMb = planMb - (await usedMemoryMb(db, ownerId))
+  if (moreMb > freeMb)
+    throw new ApiError(
+      'INSUFFICIENT_MEMORY',
+      `MEMORY requires ${moreMb} MB more; the plan has ${Math.max(0, freeMb)} MB left.`,
+    )
+}
+
 /**
  * Throws INSUFFICIENT_MEMORY when the disks of an account would be those of more than twice the memory of its plan (contract 11.3): they
  * stay as large as the most memory that each application and database has had. The caller has locked the account.

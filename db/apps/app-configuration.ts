@@ -4,7 +4,7 @@ import { assertKeepsAddress } from '../../policy/apps/kept-address.ts'
 import { cpusFor, diskGrowth } from '../../policy/apps/sizes.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { hasRoom } from '../../policy/hosts/placement.ts'
-import { assertDisk, usedMemoryMb } from '../accounts/account-reservations.ts'
+import { assertDisk, assertMemory } from '../accounts/account-reservations.ts'
 import { type Db, transaction } from '../database.ts'
 import { lockCapacities } from '../hosts/hosts.ts'
 import type { AppRow } from './apps.ts'
@@ -55,27 +55,45 @@ export interface Adoption {
 
 /**
  * Gives an application the configuration of a deployment, and stores the replaced one for `revertConfig`. Succeeds without a change
- * when it was adopted already, or the deployment has none. Throws INSUFFICIENT_MEMORY (plan), CLUSTER_SELECTION_FAILED (host), and
- * what `assertKeepsAddress` throws.
+ * when it was adopted already, or the deployment has none. Throws as `assertAdoptable`.
  */
-export async function adoptConfig(db: Db, { deploymentId, plans, diskMbPer256Mb }: Adoption): Promise<void> {
+export async function adoptConfig(db: Db, adoption: Adoption): Promise<void> {
   await transaction(db, async trx => {
-    const deployment = await trx('deployments').where({ id: deploymentId }).forUpdate().first()
-    const config: AppConfigFile | null = deployment?.config ?? null
-    if (!config || deployment.config_before) return
-    const app: AppRow | undefined = await trx('apps').where({ id: deployment.app_id }).first()
-    if (!app) return
-    // A restore brings back an earlier configuration, which was checked when it was adopted.
-    if (deployment.trigger !== 'restore') assertKeepsAddress(config, app.subdomain)
-    if (config.memoryMb > app.ram_mb) await reserveMore(trx, app, config.memoryMb, plans, diskMbPer256Mb)
+    const found = await findAdoptable(trx, adoption)
+    if (!found) return
+    const { config, app } = found
     const before = Object.fromEntries(
       Object.keys(configColumns(config)).map(name => [name, app[name as keyof ConfigColumns]]),
     )
     await trx('deployments')
-      .where({ id: deploymentId })
+      .where({ id: adoption.deploymentId })
       .update({ config_before: JSON.stringify(before) })
     await trx('apps').where({ id: app.id }).update(configColumns(config))
   })
+}
+
+/**
+ * Refuses before a build what `adoptConfig` would refuse after it, as things are now: INSUFFICIENT_MEMORY (plan),
+ * CLUSTER_SELECTION_FAILED (host), and what `assertKeepsAddress` throws.
+ */
+export async function assertAdoptable(db: Db, adoption: Adoption): Promise<void> {
+  await transaction(db, trx => findAdoptable(trx, adoption))
+}
+
+/** The configuration that a deployment brings, and the application that it is for, both locked; null when there is nothing to adopt. Throws as `assertAdoptable`. */
+async function findAdoptable(
+  trx: Db,
+  { deploymentId, plans, diskMbPer256Mb }: Adoption,
+): Promise<{ config: AppConfigFile; app: AppRow } | null> {
+  const deployment = await trx('deployments').where({ id: deploymentId }).forUpdate().first()
+  const config: AppConfigFile | null = deployment?.config ?? null
+  if (!config || deployment.config_before) return null
+  const app: AppRow | undefined = await trx('apps').where({ id: deployment.app_id }).first()
+  if (!app) return null
+  // A restore brings back an earlier configuration, which was checked when it was adopted.
+  if (deployment.trigger !== 'restore') assertKeepsAddress(config, app.subdomain)
+  if (config.memoryMb > app.ram_mb) await reserveMore(trx, app, config.memoryMb, plans, diskMbPer256Mb)
+  return { config, app }
 }
 
 /** Puts back what `adoptConfig` replaced; succeeds when nothing was adopted. */
@@ -98,13 +116,7 @@ async function reserveMore(
   const user = await trx('users').where({ id: app.owner_id }).forUpdate().first()
   const more = memoryMb - app.ram_mb
   const { plan } = planOf(plans, user, new Date())
-  const free = plan.memoryMb - (await usedMemoryMb(trx, app.owner_id))
-  if (more > free) {
-    throw new ApiError(
-      'INSUFFICIENT_MEMORY',
-      `MEMORY asks for ${more} MB more; the plan has ${Math.max(0, free)} MB left.`,
-    )
-  }
+  await assertMemory(trx, { ownerId: app.owner_id, planMb: plan.memoryMb, moreMb: more })
   const { disk_for_mb: diskForMb } = await trx('apps').where({ id: app.id }).first('disk_for_mb')
   const { moreMb, diskMb } = diskGrowth(diskForMb, memoryMb, diskMbPer256Mb)
   await assertDisk(trx, { ownerId: app.owner_id, planMb: plan.memoryMb, moreMb })

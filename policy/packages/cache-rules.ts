@@ -29,6 +29,8 @@ export const packageCacheRules = {
   documentSeconds: 20,
   /** After this many seconds a step gets an archive while it is still being downloaded. */
   followAfterSeconds: 5,
+  /** Seconds after which a download ends that nothing waits for or reads any more. */
+  abandonedSeconds: 5,
   /** A step that waits this long for a slot is sent to the registry itself. */
   slotSeconds: 10,
   /** The end of an archive that is passed on only once the whole archive is verified, in bytes. */

@@ -10,6 +10,8 @@ import test from 'ava'
 import type { AppHostOptions } from '../../activities/app-host-options.ts'
 import { ImageUnavailable, labels } from '../../activities/containers/port.ts'
 import { appContainerName } from '../../activities/containers/spec.ts'
+import { placement } from '../../activities/placement/process.ts'
+import { placingSlots } from '../../activities/placement/slots.ts'
 import { recordActivities } from '../../activities/records.ts'
 import { decide, decideServing } from '../../activities/releases/decision.ts'
 import { ensureDiskFor, newDiskLine } from '../../activities/releases/disk.ts'
@@ -29,7 +31,7 @@ import { comesTrue } from '../kit/comes-true.ts'
 import { asActivity } from '../kit/hosts/activity-context.ts'
 import { hostSteps } from '../kit/hosts/host-steps.ts'
 import { demandRoot } from '../kit/root.ts'
-import { rows } from '../kit/rows/rows.ts'
+import { configFile, rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
@@ -279,6 +281,50 @@ for (const [name, { kind, ask, image }] of Object.entries(waitsForImage))
     if (release.deploymentId)
       t.regex(await readLog(db, release.deploymentId), /^preparing image node:22: pulling node:22\n/m)
   })
+
+test('a build has the memory that its application has reserved, whatever the configuration of its release asks for', async t => {
+  const { db, app, id, step, release, engine } = await scene('deploy')
+  const memoryMb = 32_768
+  await db('deployments')
+    .where({ id: release.deploymentId })
+    .update({ config: JSON.stringify(configFile({ memoryMb, subdomain: app.subdomain })) })
+  const options = { appsDomain: 'x.test', diskMbPer256Mb: 10 }
+  t.like((await decide(db, options, id))?.release, { ramMb: memoryMb, reservedMb: 512 })
+  const folders = releaseFolders(`${folder}/${app.id}`, release.number)
+  await mkdir(folders.source, { recursive: true })
+  await writePrepared(folders, { install: 'npm ci', dependenciesOf: null, deploymentId: release.deploymentId })
+  const built: number[] = []
+  engine.runToEnd = async spec => {
+    built.push(spec.memoryMb)
+    return { exitCode: 0, oom: false }
+  }
+  await step(({ installDependencies }) => installDependencies(release))
+  t.deepEqual(built, [2048])
+})
+
+test.serial(
+  'what changes files waits for a slot of the host without the lock of its application, and until it is cancelled',
+  async t => {
+    const real = placement()
+    let waiting = 0
+    const inSlot: typeof real.inSlot = (account, signal, work) => {
+      waiting++
+      return real.inSlot(account, signal, work).finally(() => waiting--)
+    }
+    const { step, release, before, user } = await scene('deploy', 'h1', { placement: { ...real, inSlot } })
+    for (const leave of [1, 2].map(() => placingSlots.enterNow(user.id))) t.teardown(() => leave?.())
+    for (const name of ['placeFiles', 'restoreFiles', 'settleFiles', 'discardRelease'] as const) {
+      const given = new AbortController()
+      const asked = step(activities => activities[name](release), given.signal)
+      asked.catch(() => {})
+      await comesTrue(() => waiting === 1)
+      await step(({ stopApp }) => stopApp(before, { mustRun: false }))
+      given.abort(new Error('given up'))
+      await t.throwsAsync(asked, { message: `${name} was cancelled` })
+      t.is(waiting, 0)
+    }
+  },
+)
 
 for (const late of ['prepareRelease', 'installDependencies'] as const)
   test.serial(

@@ -89,6 +89,7 @@ test.serial(
         number: 1,
         uid: 10_001,
         ramMb: 256,
+        reservedMb: 256,
         cpus: 1,
         language: 'javascript',
       },

@@ -11,6 +11,7 @@ import { readOperationStory } from '../../db/operations/operator.ts'
 import { cancelOperation } from '../../db/operations/operator-acts.ts'
 import { problemOf } from '../../policy/apps/app-problems.ts'
 import { laneId } from '../../workflows/ids.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { keepHistory } from '../kit/platform/histories.ts'
 import { configFile } from '../kit/rows/rows.ts'
 import { deployKit } from './deploy-kit.ts'
@@ -286,7 +287,7 @@ test('restart=false places the files and leaves the program as it is', async t =
 })
 
 test('a configuration is adopted with its memory reserved, and reverted when the deploy fails', async t => {
-  const { running, push, behave, client, db } = await kit
+  const { running, push, behave, steps, client, db } = await kit
   const app = await running()
   const config = configFile({ memoryMb: 1024, main: 'other.js', subdomain: app.subdomain })
   const plan = behave(app, { pauseAt: 'passHealthGate 2', unhealthy: 2 })
@@ -299,8 +300,15 @@ test('a configuration is adopted with its memory reserved, and reverted when the
   t.is(await readCacheVersion(db, app.id), 1, 'it may have answered with files of the failed release')
   t.is((await (await push(app, { config })).end()).state, 'success')
   t.like(await loadApp(db, app.id), { ram_mb: 1024, main: 'other.js', cpu: 1 })
+  behave(app, { install: 'runs' })
   const greedy = await push(app, { config: configFile({ memoryMb: 8192, subdomain: app.subdomain }) })
-  t.like(await greedy.end(), { state: 'error', code: 'INSUFFICIENT_MEMORY' })
+  t.like(await greedy.end(), {
+    ...{ state: 'error', code: 'INSUFFICIENT_MEMORY' },
+    message: 'MEMORY requires 7168 MB more; the plan has 3072 MB left.',
+  })
+  const ofGreedy = async () => (await steps(app, 0)).filter(step => step.endsWith(' 4'))
+  await comesTrue(async () => (await ofGreedy()).includes('discardRelease 4'))
+  t.deepEqual(await ofGreedy(), ['prepareRelease 4', 'discardRelease 4'], 'nobody waits for a build to read that')
   t.like(await loadApp(db, app.id), { ram_mb: 1024, release: 3, status: 'running' })
   await keepHistory(client, 'deploy-configured', app.id)
 })

@@ -142,7 +142,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   }
   const children = archives()
   const uid = process.getuid?.() ?? 0
-  const placing = placement({ spareAfterMs })
+  const placing = placement({ spareAfterMs, warn: (facts, message) => log.warn(facts, message) })
   return {
     config,
     log,

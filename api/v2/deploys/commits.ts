@@ -1,4 +1,4 @@
-import { usedMemoryMb } from '../../../db/accounts/account-reservations.ts'
+import { assertMemory } from '../../../db/accounts/account-reservations.ts'
 import { findUser } from '../../../db/accounts/accounts.ts'
 import { type AppRow, findApp } from '../../../db/apps/apps.ts'
 import { type DeployRequest, queueDeploy } from '../../../db/deploys/deploys.ts'
@@ -68,12 +68,7 @@ async function checkConfig(config: AppConfigFile, { app, caller }: Commit, servi
   const moreMb = config.memoryMb - app.ram_mb
   if (moreMb <= 0) return
   const plan = caller.user.id === app.owner_id ? caller.plan : await planOfOwner(app, services)
-  const freeMb = plan.memoryMb - (await usedMemoryMb(services.db, app.owner_id))
-  if (moreMb > freeMb)
-    throw new ApiError(
-      'INSUFFICIENT_MEMORY',
-      `MEMORY requires ${moreMb} MB more; the plan has ${Math.max(0, freeMb)} MB left.`,
-    )
+  await assertMemory(services.db, { ownerId: app.owner_id, planMb: plan.memoryMb, moreMb })
 }
 
 /** A member of a workspace commits to an application that uses the plan of its owner. */

@@ -96,7 +96,7 @@ async function install(env: Record<string, string>, command: string, language = 
   await chown(folders.source, uid, uid)
   const release = {
     ...{ appId: `app-${number}`, ownerId: 'tenant', hostId: docker.run, number: 1, uid, deploymentId: null },
-    ...{ language, runtimeVersion: versions[language], ramMb: 256, cpus: 1 },
+    ...{ language, runtimeVersion: versions[language], ramMb: 256, reservedMb: 256, cpus: 1 },
   } as Release
   await installRelease(
     host,

@@ -12,6 +12,7 @@ import { ownFolder } from '../../kit/folders.ts'
 const endless = 500 * 1024 ** 3
 const facts = { appId: 'a', name: 'a', takenAt: 0 }
 
+/** By the folder of the child, and where it has several the kind of its job. */
 const jobs: Record<string, (volume: string) => unknown> = {
   archives: () => null,
   overlay: volume => ({
@@ -19,7 +20,8 @@ const jobs: Record<string, (volume: string) => unknown> = {
     limits: { ...overlayLimits, bytes: Number.MAX_SAFE_INTEGER },
   }),
   placement: volume => ({ act: 'place', request: { volume, release: 2, path: '', whole: false, owner: null } }),
-  snapshots: volume => ({ kind: 'make', files: join(volume, 'files'), facts, isFilled: true }),
+  'snapshots digest': volume => ({ kind: 'digest', folder: join(volume, 'files') }),
+  'snapshots make': volume => ({ kind: 'make', files: join(volume, 'files'), facts, isFilled: true }),
 }
 
 for (const [name, jobOf] of Object.entries(jobs)) {
@@ -34,7 +36,7 @@ for (const [name, jobOf] of Object.entries(jobs)) {
     const job = jobOf(volume)
     const parent = fork(
       new URL('../../kit/children/child-parent.ts', import.meta.url),
-      [name, job ? JSON.stringify(job) : ''],
+      [name.split(' ')[0]!, job ? JSON.stringify(job) : ''],
       {
         execArgv: ['--import', 'tsx'],
       },

@@ -31,7 +31,16 @@ let number = 0
 
 const release = (ownerId: string, start: string | null = null): Release => ({
   ...{ appId: `app-${ownerId}`, ownerId, hostId: run, hostAddress: '127.0.0.1', number: ++number, uid: 20_301 },
-  ...{ ramMb: 256, cpus: 1, diskMb: 64, language: 'javascript', runtimeVersion: '22', main: null, start },
+  ...{
+    ramMb: 256,
+    reservedMb: 256,
+    cpus: 1,
+    diskMb: 64,
+    language: 'javascript',
+    runtimeVersion: '22',
+    main: null,
+    start,
+  },
   ...{ hostname: null, source: null, path: '', restart: true, deploymentId: null },
 })
 const application = (start: string) =>

@@ -30,6 +30,7 @@ const release = (appId: string, ownerId: string, uid: number): Release => ({
   number: 1,
   uid,
   ramMb: 256,
+  reservedMb: 256,
   cpus: 1,
   diskMb: quotaMb,
   language: 'python',

@@ -23,6 +23,7 @@ const release: Release = {
   number: 3,
   uid: 10_007,
   ramMb: 512,
+  reservedMb: 512,
   cpus: 1,
   diskMb: 2048,
   language: 'javascript',
@@ -110,6 +111,8 @@ test('the build has the same isolation, more memory, and none of the application
     user: '10007:10007',
     network: 'berth-one-builds',
   })
+  t.is(buildContainer({ ...release, reservedMb: 4096 }, '/v/source', 'npm ci', closed).memoryMb, 4096)
+  t.is(buildContainer({ ...release, ramMb: 32_768 }, '/v/source', 'npm ci', closed).memoryMb, 2048, 'not reserved yet')
   t.is(
     createOptions(spec, cgroups).HostConfig?.CpuShares,
     128,

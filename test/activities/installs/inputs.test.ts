@@ -1,9 +1,11 @@
-import { mkdir, symlink, truncate, writeFile } from 'node:fs/promises'
+import { mkdir, stat, symlink, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
-import { inputFiles } from '../../../activities/installs/inputs.ts'
+import { inputFiles, layInputs } from '../../../activities/installs/inputs.ts'
+import { releaseFolders } from '../../../activities/releases/files.ts'
 import { MiB } from '../../../lib/bytes.ts'
 import { ownFolder } from '../../kit/folders.ts'
+import { demandRoot } from '../../kit/root.ts'
 
 test('the files that a step depends on are read up to 4 MiB each and 32 MiB in all, or it is said which cannot be', async t => {
   const folder = ownFolder(t)
@@ -25,4 +27,16 @@ test('the files that a step depends on are read up to 4 MiB each and 32 MiB in a
   await fileOf('vendor/large.tgz', 4 * MiB + 1)
   for (const name of ['vendor/large.tgz', 'vendor/none.tgz', 'none/none.tgz', 'vendor/link.tgz', 'vendor'])
     t.deepEqual(await inputFiles(folder, [name]), { because: `${name} is missing, or larger than 4 MiB` })
+})
+
+test('what a step depends on belongs to the application with every folder above it', async t => {
+  demandRoot()
+  const folders = releaseFolders(ownFolder(t), 1)
+  await mkdir(folders.root, { recursive: true })
+  const names = ['package.json', 'vendor/a.tgz', 'vendor/deep/b.tgz']
+  await layInputs(folders, new Map(names.map(name => [name, Buffer.from(name)])), { uid: 10_777, gid: 10_778 })
+  for (const name of ['.', ...names, 'vendor', 'vendor/deep']) {
+    const { uid, gid } = await stat(join(folders.install, name))
+    t.deepEqual([uid, gid], [10_777, 10_778], name)
+  }
 })

@@ -33,6 +33,22 @@ test('a push that only changes code uses the dependencies of an earlier release,
   t.is(changed.words, 'installed anew: since release 2 changed package-lock.json')
 })
 
+test('a release does not borrow from one that was settled or discarded since it was found', async t => {
+  t.timeout(110_000)
+  const { app, host } = await hostOf(t)
+  const { push } = await app()
+  const first = await push(npmFiles())
+  const { locks } = host
+  host.locks = Object.assign(
+    async <T>(appId: string, work: () => Promise<T>) => {
+      await locks(appId, () => rm(first.folders.dependencies, { recursive: true }))
+      return locks(appId, work)
+    },
+    { busy: locks.busy },
+  )
+  await t.throwsAsync(push(npmFiles()), { message: 'The dependencies of release 2 were removed meanwhile.' })
+})
+
 test('a result without an optional package that could be installed serves its own release only', async t => {
   t.timeout(110_000)
   const { app } = await hostOf(t)

@@ -33,6 +33,7 @@ const release: Release = {
   number: 1,
   uid,
   ramMb: 256,
+  reservedMb: 256,
   cpus: 1,
   diskMb: 64,
   language: 'python',

@@ -154,10 +154,12 @@ test('a folder of another user is not written to', async t => {
 
 test('copying and placing of one account wait for each other, and other accounts go ahead', async t => {
   const ended: string[] = []
+  const placing = placement()
   const start = (name: string, account: string) => {
     const { volume } = volumeWith(t, { a: 'a' }, { b: 'b' })
-    const request = { volume, release: 2, path: '', owner, account }
-    const work = name === 'placed' ? placement().place({ ...request, whole: false }) : layReleaseOver(request, never)
+    const request = { volume, release: 2, path: '', owner }
+    const place = () => placing.inSlot(account, never, () => placing.place({ ...request, whole: false }))
+    const work = name === 'placed' ? place() : layReleaseOver({ ...request, account }, never)
     return Promise.resolve(work).then(() => void ended.push(name))
   }
   const held = await placingSlots.enter('ana')

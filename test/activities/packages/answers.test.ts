@@ -51,6 +51,44 @@ test.serial('a container that requests a large archive again and again, and leav
   t.true(performance.now() - began < 1500, `${performance.now() - began} ms`)
 })
 
+test('a download ends once its container has left, and goes on while another one reads it', async t => {
+  t.timeout(60_000)
+  const { registry, base, cache } = await scene(t)
+  const [left, shared] = [
+    registry.publish('left', '1.0.0', noise(MiB)),
+    registry.publish('shared', '1.0.0', noise(MiB)),
+  ]
+  const origin = await base()
+  const slow = new Map<string, { isOpen: boolean; end(): void }>()
+  registry.instead = (request, response) => {
+    const archive = [left, shared].find(({ path }) => path === request.url)
+    if (!archive || slow.has(archive.path)) return false
+    response.writeHead(200, { 'content-length': archive.bytes.length }).write(archive.bytes.subarray(0, 1000))
+    const download = { isOpen: true, end: () => void response.end(archive.bytes.subarray(1000)) }
+    slow.set(archive.path, download)
+    response.once('close', () => {
+      download.isOpen = false
+    })
+    return true
+  }
+  const { hostname, port } = new URL(origin)
+  const sockets = [left, shared].map(({ path }) => {
+    const socket = connect({ host: hostname, port: Number(port), localAddress: '127.0.0.2' })
+    socket.on('error', () => {})
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`)
+    return socket
+  })
+  await comesTrue(() => slow.size === 2)
+  const other = get(origin + shared.path, { from: '127.0.0.3' })
+  await comesTrue(async () => (await cache.counts())!.requests >= 3)
+  for (const socket of sockets) socket.resetAndDestroy()
+  await comesTrue(() => !slow.get(left.path)!.isOpen)
+  t.true(slow.get(shared.path)!.isOpen)
+  slow.get(shared.path)!.end()
+  t.true((await other).body.equals(shared.bytes))
+  t.true((await get(origin + left.path)).body.equals(left.bytes), 'the next one begins it again')
+})
+
 test('how long an archive is says the registry: a HEAD request makes the cache read nothing', async t => {
   const { registry, base, cache } = await scene(t)
   const { path } = registry.publish('tiny', '1.0.0')

@@ -18,6 +18,7 @@ import test, { type ExecutionContext } from 'ava'
 import { PlacementRefused } from '../../../activities/placement/port.ts'
 import { placement } from '../../../activities/placement/process.ts'
 import { type Contents, give, lay, ownFolder, seen } from '../../kit/folders.ts'
+import { demandRoot } from '../../kit/root.ts'
 
 const uid = process.getuid?.() === 0 ? 10_777 : null
 const owner = uid === null ? null : { uid, gid: uid }
@@ -311,6 +312,30 @@ test('folders of the current and the previous release are retained, older and di
   t.is(readFileSync(join(volume, 'files/a'), 'utf8'), '5')
 })
 
+test('what an application may not remove is removed by the host and reported, and keeps no older release', async t => {
+  demandRoot()
+  const { root, request, bring, volume, settleFirst } = await volumeWith(t, { a: '1' })
+  await settleFirst()
+  const warnings: { release?: number; fault?: string }[] = []
+  const reporting = placement({ warn: facts => void warnings.push(facts) })
+  for (const release of [2, 3, 4, 5]) {
+    bring(release, { a: String(release) })
+    await placing.place(request(release))
+  }
+  lay(join(root(3), 'install'), { 'vendor/a.tgz': 'x' }) // belongs to root
+  await reporting.settle(request(5))
+  t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['4', '5'])
+  t.deepEqual(
+    warnings.map(({ release, fault }) => [release, fault?.split(':')[0]]),
+    [[3, 'EACCES']],
+  )
+  bring(6, { a: '6' })
+  lay(join(root(6), 'install'), { 'vendor/a.tgz': 'x' })
+  await reporting.discard(request(6))
+  t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['4', '5'])
+  t.is(warnings.length, 2)
+})
+
 test('a release whose dependencies a later one uses is retained as long as that one', async t => {
   const { root, request, bring, volume } = await volumeWith(t, { a: '1' })
   lay(join(root(1), 'dependencies'), { 'left-pad/index.js': 'x' })
@@ -322,6 +347,32 @@ test('a release whose dependencies a later one uses is retained as long as that 
     await placing.settle(request(release))
   }
   t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['1', '3', '4'])
+})
+
+test('what a release that is being prepared borrows outlives settling and discarding', async t => {
+  const { root, request, bring, volume } = await volumeWith(t, { a: '1' })
+  const borrows = (release: number, lender: number) => {
+    lay(root(release), { 'prepared.json': JSON.stringify({ install: null, dependenciesOf: lender }) })
+    if (uid !== null) give(root(release), uid)
+  }
+  for (const release of [2, 3, 4]) {
+    bring(release, { a: String(release) })
+    lay(join(root(release), 'dependencies'), { 'left-pad/index.js': 'x' })
+    if (uid !== null) give(root(release), uid)
+    await placing.place(request(release))
+  }
+  borrows(5, 2)
+  await placing.settle(request(4))
+  t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['2', '3', '4', '5'])
+  borrows(6, 4)
+  await placing.discard(request(4))
+  t.is(readFileSync(join(volume, 'files/a'), 'utf8'), '4', 'it was settled')
+  t.deepEqual(readdirSync(root(4)), ['dependencies'])
+  await placing.discard(request(6))
+  bring(7, { a: '7' })
+  await placing.place(request(7))
+  await placing.settle(request(7))
+  t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['3', '7'])
 })
 
 test.serial('links of the application never lead outside, even while files are placed', async t => {

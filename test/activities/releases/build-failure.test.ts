@@ -36,6 +36,7 @@ test('the error of a failed install step contains none of its output, which is i
     deploymentId,
     uid: 20_001,
     ramMb: 256,
+    reservedMb: 256,
     cpus: 1,
     language: 'javascript',
     runtimeVersion: '22',

@@ -17,6 +17,7 @@ async function planned(
   source: Files,
   changes: Partial<Release> = {},
   app = { release: 1, language: 'javascript', runtime_version: '22' } as never,
+  signal = AbortSignal.timeout(60_000),
 ) {
   const volume = await mkdtemp(join(tmpdir(), 'berth-plan-'))
   const folders = releaseFolders(volume, 2)
@@ -32,15 +33,13 @@ async function planned(
   }
   await lay(folders.files, files)
   await lay(folders.source, source)
-  await lay(releaseFolders(volume, 1).root, {})
+  await lay(releaseFolders(volume, 1).dependencies, {})
   await writePrepared(releaseFolders(volume, 1), { install: null, dependenciesOf: null })
   await symlink('/etc', join(folders.files, 'outside'))
   const usual = { number: 2, path: '', language: 'javascript', runtimeVersion: '22', main: 'index.js', start: null }
   const release = { ...usual, source: { kind: 'archive', segmentId: 's' }, ...changes } as Release
   const terms = { owner: null, configNames: ['berth.app'], mayKeep: async () => true }
-  return planInstall(release, { volume, app, ...terms, signal: AbortSignal.timeout(60_000) }).finally(() =>
-    rm(volume, { recursive: true }),
-  )
+  return planInstall(release, { volume, app, ...terms, signal }).finally(() => rm(volume, { recursive: true }))
 }
 
 /** The code of the refusal, null when it is planned. */
@@ -173,6 +172,23 @@ test('a dependency file that requests nothing has no install step, whole or laid
   )
   const named = { 'package.json': '{"dependencies":{"x":"1"}}' }
   t.regex((await planned({}, { ...empty, ...named }, { source: { kind: 'git' } as never })).install ?? '', /npm/)
+})
+
+test('the files of an application are copied only where there is something to install from the copy', async t => {
+  const files: Files = { 'index.js': '', 'package.json': '{"dependencies":{"x":"1"}}' }
+  // A copy is not begun any more.
+  const ended = AbortSignal.abort('ended')
+  const copied = (itself: Files, source: Files, changes: Partial<Release> = {}) =>
+    planned(itself, source, changes, undefined, ended).then(
+      () => false,
+      reason => reason === 'ended',
+    )
+  t.true(await copied(files, { 'package.json': '{"dependencies":{"x":"2"}}' }))
+  t.true(await copied(files, { '.npmrc': '' }), 'its own manifest counts where the upload brings none')
+  t.false(await copied(files, { 'package.json': '{}' }))
+  t.false(await copied({ ...files, 'package.json': '{}' }, { '.npmrc': '' }))
+  const site: Partial<Release> = { language: 'static', runtimeVersion: 'latest', main: 'index.html' }
+  t.false(await copied({ ...files, 'index.html': '' }, config, site), 'another runtime that installs nothing')
 })
 
 test('a dependency file that is a link, a pipe or too large is left to its tool', async t => {

@@ -35,7 +35,7 @@ async function releaseToInstall(t: ExecutionContext) {
   const host = { db, engine: docker.host, traits, sharedUid: null } as unknown as AppHostOptions
   const release = {
     ...{ appId: app.id, ownerId: 'tenant', hostId: docker.run, number: 1, uid: 10_001, deploymentId: deployment.id },
-    ...{ language: 'javascript', runtimeVersion: '22', ramMb: 256, cpus: 1 },
+    ...{ language: 'javascript', runtimeVersion: '22', ramMb: 256, reservedMb: 256, cpus: 1 },
   } as Release
   return { db, host, release, folders, deployment }
 }

@@ -52,6 +52,7 @@ async function deploy(
     number: 1,
     uid,
     ramMb: 512,
+    reservedMb: 512,
     cpus: 1,
     diskMb: 100,
     language,

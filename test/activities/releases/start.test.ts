@@ -107,6 +107,7 @@ async function scene() {
       number,
       uid: 1000,
       ramMb: 256,
+      reservedMb: 256,
       cpus: 1,
     },
     ...{ diskMb: 10, language: 'javascript', runtimeVersion: '22', main: 'index.js', start: null, hostname: null },

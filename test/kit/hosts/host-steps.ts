@@ -20,7 +20,10 @@ export function hostSteps(db: Db, hostId: string, folder: string, own: Partial<A
     volumes: recorded(calls, 'volumes', { path: (appId: string) => `${folder}/${appId}` }),
     archives: recorded(calls, 'archives', {}),
     store: recorded(calls, 'store', {}),
-    placement: recorded(calls, 'placement', { place: async () => ({ added: [], modified: [], removed: [] }) }),
+    placement: recorded(calls, 'placement', {
+      inSlot: (_account: string, _signal: AbortSignal, work: () => Promise<unknown>) => work(),
+      place: async () => ({ added: [], modified: [], removed: [] }),
+    }),
     snapshots: recorded(calls, 'snapshots', {}),
     git: recorded(calls, 'git', {}),
     gitLimits: { maxBytes: 1, timeoutSeconds: 1, allowedHosts: [] },
@@ -43,7 +46,7 @@ export function hostSteps(db: Db, hostId: string, folder: string, own: Partial<A
   }
 }
 
-const looksOnly = new Set(['engine.inspect', 'engine.list', 'engine.logs', 'volumes.path'])
+const looksOnly = new Set(['placement.inSlot', 'engine.inspect', 'engine.list', 'engine.logs', 'volumes.path'])
 
 /** The part, which writes down every verb that does more than look; a verb that it does not have does nothing. */
 function recorded<T extends object>(calls: string[], name: string, part: object): T {

@@ -12,6 +12,7 @@ import { type Prepared, readPrepared, releaseFolders } from '../../../activities
 import { releasePlacement } from '../../../activities/releases/placement-request.ts'
 import type { Release } from '../../../activities/releases/release.ts'
 import { snapshots } from '../../../activities/snapshots/process.ts'
+import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import { loadApp } from '../../../db/apps/apps.ts'
 import type { Db } from '../../../db/database.ts'
@@ -94,6 +95,7 @@ async function installingHost(t: ExecutionContext, db: Db, hostId: string, engin
     store: { open: async () => ({ close: async () => {} }) },
     archives: { unpack: (_: unknown, folder: string, owner: Owner | null) => lay(folder, pushed, owner) },
     credentials: async () => null,
+    locks: appLocks(),
     installs,
     warn,
   } as unknown as AppHostOptions
@@ -131,7 +133,17 @@ async function installingHost(t: ExecutionContext, db: Db, hostId: string, engin
       )
       const row = await db('deployments').where({ id: queued!.deploymentId }).first()
       const release = {
-        ...{ appId: app.id, ownerId: owner, hostId, number: row.release, uid: app.uid, ramMb: 256, cpus: 1, path: '' },
+        ...{
+          appId: app.id,
+          ownerId: owner,
+          hostId,
+          number: row.release,
+          uid: app.uid,
+          ramMb: 256,
+          reservedMb: 256,
+          cpus: 1,
+          path: '',
+        },
         ...{ language: 'javascript', runtimeVersion: '22', main: 'index.js', deploymentId: row.id },
         source: { kind: 'git', cloneUrl: 'https://x.test/a.git', branch: 'main', commit: 'a'.repeat(40) },
         ...changes,

@@ -78,6 +78,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       archiveSeconds: 600,
       documentSeconds: 20,
       followAfterSeconds: 5,
+      abandonedSeconds: 5,
       slotSeconds: 10,
       heldBytes: 65_536,
       connectionsPerContainer: 64,
