@@ -199,12 +199,15 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
     return service.value
   }
 
-  /** Asks once more after a restart: a customer can keep an engine from answering, by an endless script or by all its connections. */
+  /**
+   * Asks once more after a restart: a customer can keep an engine from answering, by an endless script or by all its connections. Where a few
+   * restarts did not help, further attempts only ask.
+   */
   async function answered<T>(step: DatabaseStep, ask: () => Promise<T>): Promise<T> {
     try {
       return await ask()
     } catch (error) {
-      if (!(error instanceof EngineUnavailable)) throw error
+      if (!(error instanceof EngineUnavailable) || activityInfo().attempt > restartingAttempts) throw error
     }
     await restart(step.database(), step.operationId)
     return ask()
@@ -217,6 +220,9 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
     await admitted(() => engineHosted.untilServing(database, cancellationSignal()))
   }
 }
+
+/** As many as a command has, of which some may be lost with their host. */
+const restartingAttempts = 3
 
 /** False when an earlier attempt may have had its effect before its answer was lost. */
 const firstAttempt = (): boolean => activityInfo().attempt === 1

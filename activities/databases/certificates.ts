@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import { type Db, transaction } from '../../db/database.ts'
 import { type IssuingAuthority, storeCertificates } from '../../db/databases/authorities.ts'
 import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
@@ -20,8 +21,8 @@ export interface DatabaseNames {
 }
 
 /**
- * `start`: before the engine starts, with new ones when they are due. `renew`: new ones in any case. `privately`: for an engine that
- * nobody reaches; the row keeps what its owner reads.
+ * `start`: before the engine starts, with new ones when they are due, or clients reach it elsewhere now. `renew`: new ones in any case.
+ * `privately`: for an engine that nobody reaches; the row keeps what its owner reads.
  */
 export type CertificateUse = 'serve' | 'start' | 'renew' | 'privately'
 
@@ -41,12 +42,19 @@ export async function ensureCertificates(
   const isKnown = present !== null && present === database.certificate
   if (use === 'renew' || !isKnown) return issue(options, database, folders, { ...names, use, now })
   const { certificateRenewAt: renewAt } = database
-  if (use !== 'start' || renewAt === null || new Date(renewAt) > now) return
+  const isDue = renewAt !== null && new Date(renewAt) <= now
+  if (use !== 'start' || !(isDue || hasOtherNames(present, names))) return
   const isOver = termOf(present).endsAt <= now
   await issue(options, database, folders, { ...names, use, now }).catch(error => {
     // With the present one it serves; the renewal is tried again while it runs.
     if (isOver) throw error
   })
+}
+
+/** Whether clients that verify reject it where they reach the database now: a setting has moved that since it was issued. */
+function hasOtherNames(pem: string, { hostname, address }: DatabaseNames): boolean {
+  const certificate = new X509Certificate(pem)
+  return certificate.checkHost(hostname) === undefined || certificate.checkIP(address) === undefined
 }
 
 async function issue(

@@ -39,14 +39,16 @@ async function scene(t: ExecutionContext) {
   const clock = { day: 0 }
   const names = { domain: 'apps.localhost', address: '127.0.0.1', bind: '127.0.0.1' }
   const now = () => at(clock.day)
-  const hosted = hostedEngines({ db, keys, engine: null as never, volumes, engineOf, ...names, now })
+  const hosts = { db, keys, engine: null as never, volumes, engineOf, now }
+  const hosted = hostedEngines({ ...hosts, ...names })
   const facts = async () => ({ ...(await readFactsOfDatabase(db, id))!, uid: ownUid })
   const settings = join(volumes.path(databaseVolume({ id, generation })), 'settings')
   const read = (name: string) => readFileSync(join(settings, name), 'utf8')
   return {
     ...{ db, at, clock, facts, hosted, read },
     row: async () => (await loadDatabase(db, id))!,
-    settle: async (use: 'serve' | 'start' | 'renew') => hosted.settle(await facts(), use),
+    settle: async (use: 'serve' | 'start' | 'renew', moved: Partial<typeof names> = {}) =>
+      hostedEngines({ ...hosts, ...names, ...moved }).settle(await facts(), use),
     /** What its owner reads, in PEM blocks. */
     async owned(): Promise<string[]> {
       const own = await certificateOf((await loadDatabase(db, id))!, { db, config: { sealKeys: keys } as never }, now())
@@ -140,4 +142,22 @@ test.serial('clients verify before, during and after the change of the authority
 
   clock.day = 30
   t.deepEqual((await owned()).slice(2), [second], 'the first one has ended')
+})
+
+test.serial('a start issues certificates anew once the name or the address of the database is another one', async t => {
+  const { settle, read, row, facts } = await scene(t)
+  await settle('start')
+  const { id } = await facts()
+  for (const moved of [{ domain: 'other.localhost' }, { domain: 'other.localhost', address: '192.0.2.7' }]) {
+    const before = read('server.crt')
+    await settle('serve', moved)
+    t.is(read('server.crt'), before, 'an engine that runs would not serve it')
+    await settle('start', moved)
+    const served = new X509Certificate(read('server.crt'))
+    t.truthy(served.checkHost(`db-${id}.other.localhost`))
+    t.truthy(served.checkIP(moved.address ?? '127.0.0.1'))
+    t.is((await row()).certificate, read('server.crt'))
+    await settle('start', moved)
+    t.is(read('server.crt'), served.toString(), 'once')
+  }
 })

@@ -86,6 +86,35 @@ test.serial('an engine whose port is occupied is restarted once for the proof of
 })
 
 test.serial(
+  'the first new password after a change of the domain restarts the engine once, which then has a certificate of the new name',
+  async t => {
+    const host = await serving(t)
+    host.moveTo('other.localhost')
+    t.is(await host.restarts(host.rotate), 1)
+    const remote = await host.remote()
+    t.regex(remote.servername, /other\.localhost$/)
+    t.is(await redisEngine.login(remote, await host.password(2)), 'accepted')
+  },
+)
+
+test.serial('an engine that no restart makes answer is not restarted by every attempt', async t => {
+  const silent = () => Promise.reject(new EngineUnavailable('It does not answer.'))
+  let isSilent = false
+  const host = await serving(t, {
+    adapter: ({ login }) => ({ login: (...args) => (isSilent ? silent() : login(...args)) }),
+  })
+  isSilent = true
+  const renewal = await host.begin('certify')
+  const attempt = (number: number) => () =>
+    t.throwsAsync(
+      renewal.step((steps, input) => steps.reissueCertificate(input), undefined, number),
+      { message: /does not answer/ },
+    )
+  t.is(await host.restarts(attempt(1)), 1)
+  t.is(await host.restarts(attempt(4)), 0)
+})
+
+test.serial(
   'strangers who hold all connections from elsewhere cost no new password, certificate or snapshot a restart',
   async t => {
     const elsewhere = await placeElsewhere()

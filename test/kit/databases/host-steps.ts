@@ -15,7 +15,7 @@ import type { DatabaseContents } from '../../../activities/databases/contents.ts
 import { databaseDiskGuard } from '../../../activities/databases/disk-guard.ts'
 import { contentsOf } from '../../../activities/databases/engines/contents.ts'
 import { engineOf } from '../../../activities/databases/engines/select.ts'
-import { hostedEngines } from '../../../activities/databases/hosted-engine.ts'
+import { type HostedEngines, hostedEngines } from '../../../activities/databases/hosted-engine.ts'
 import { databaseContainerName } from '../../../activities/databases/names.ts'
 import type { DatabaseEngine, RemoteEngine } from '../../../activities/databases/port.ts'
 import { readSetting } from '../../../activities/databases/settings-folder.ts'
@@ -68,6 +68,7 @@ export interface ClaimedOperation {
   step<T>(
     work: (steps: Steps, input: { databaseId: string; operationId: string; ownerId: string }) => Promise<T>,
     signal?: AbortSignal,
+    attempt?: number,
   ): Promise<T>
   /** Another run of its lane has it from now on. */
   lose(): Promise<void>
@@ -116,14 +117,14 @@ export async function hostSteps(db: Db, terms: HostStepsTerms) {
     ...real,
     ...change?.(real),
   })
-  const hosted = hostedEngines({
-    ...{ db, keys, engine, volumes, bind, address: bind, domain: 'apps.localhost' },
-    archives: terms.archives ?? false,
-    engineOf: engineName => withOwn(engineOf(engineName), terms.adapter),
-  })
+  const hostedAt = (domain: string) =>
+    hostedEngines({
+      ...{ db, keys, engine, volumes, bind, address: bind, domain },
+      archives: terms.archives ?? false,
+      engineOf: engineName => withOwn(engineOf(engineName), terms.adapter),
+    })
   const options = {
-    ...{ db, engine, volumes, hosted, bind, sharedUid: null, locks: appLocks() },
-    guard: databaseDiskGuard({ db, volumes, hosted }),
+    ...{ db, engine, volumes, bind, sharedUid: null, locks: appLocks() },
     traits: { id: docker.run, runtime: 'runc' as const, configNames: [], buildProxy: null, caBundle: null },
     boot: { id: 'boot', settle: async () => 'boot' },
     diskMb: () => 1000,
@@ -133,22 +134,22 @@ export async function hostSteps(db: Db, terms: HostStepsTerms) {
   }
   const store = await filesystemStore(join(folder, 'store'))
   Object.assign(store, terms.store?.(store))
-  const steps: Steps = {
-    ...databaseHostActivities(options),
-    ...databaseSnapshotActivities({
-      ...options,
-      store,
-      snapshots: snapshots(),
-      pointInTime: {
-        prepare: async () => {},
-        backUpFirst: async () => {},
-        beforeRestore: async () => {},
-        ...terms.pointInTime,
-      },
-      contentsOf: engineName => withOwn(contentsOf(engineName), terms.contents),
-      slots: snapshotSlots(db),
-    }),
+  const snapshotOptions = {
+    ...{ store, snapshots: snapshots(), slots: snapshotSlots(db) },
+    pointInTime: {
+      prepare: async () => {},
+      backUpFirst: async () => {},
+      beforeRestore: async () => {},
+      ...terms.pointInTime,
+    },
+    contentsOf: (engineName: EngineName) => withOwn(contentsOf(engineName), terms.contents),
   }
+  const stepsOf = (hosted: HostedEngines): Steps => {
+    const own = { ...options, hosted, guard: databaseDiskGuard({ db, volumes, hosted }) }
+    return { ...databaseHostActivities(own), ...databaseSnapshotActivities({ ...own, ...snapshotOptions }) }
+  }
+  let hosted = hostedAt('apps.localhost')
+  let steps = stepsOf(hosted)
   const facts = async (): Promise<DatabaseFacts> => (await readFactsOfDatabase(db, id))!
 
   async function claimed(operationId: string, underWay: DatabaseOperationKind[] = []): Promise<ClaimedOperation> {
@@ -157,7 +158,7 @@ export async function hostSteps(db: Db, terms: HostStepsTerms) {
     const input = { databaseId: id, operationId, ownerId }
     return {
       id: operationId,
-      step: (work, signal) => asActivity({ run, step: 5 }, () => work(steps, input), signal),
+      step: (work, signal, attempt) => asActivity({ run, step: 5 }, () => work(steps, input), signal, attempt),
       async lose() {
         await db('operations').where({ id: operationId }).update({ claim: 'another run' })
       },
@@ -167,6 +168,12 @@ export async function hostSteps(db: Db, terms: HostStepsTerms) {
 
   return {
     ...{ id, ownerId, db, engine, volumes, hosted, facts, stops, made },
+
+    /** Names of databases end with this from now on, as after a change of the setting. */
+    moveTo(domain: string): void {
+      hosted = hostedAt(domain)
+      steps = stepsOf(hosted)
+    },
 
     /** Claims another operation of the database, alongside those under way. */
     async begin(
