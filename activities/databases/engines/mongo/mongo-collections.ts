@@ -1,4 +1,5 @@
 import { BSON, type Db, type Document, type MongoClient } from 'mongodb'
+import { type Bound, boundOfDefinitions } from '../bounds.ts'
 
 /** Values come as the types that they have in BSON, and not as those of the language. */
 const exact = { promoteValues: false, promoteLongs: false, promoteBuffers: false, bsonRegExp: true } as const
@@ -22,17 +23,20 @@ const ownDatabases = new Set(['local', 'config'])
 const isOwn = (database: string, name: string): boolean =>
   !name.startsWith('system.') || (name === 'system.js' && database !== 'admin')
 
-/** All collections and views of the customer, without those that are empty of meaning to it: the server's own. */
-export async function collectionsOf(client: MongoClient): Promise<Collection[]> {
+/**
+ * All collections and views of the customer, without those that are empty of meaning to it: the server's own. Rejects with DumpPrevented for
+ * more than the bound.
+ */
+export async function collectionsOf(client: MongoClient, bound: Bound = boundOfDefinitions()): Promise<Collection[]> {
   const { databases } = await client.db('admin').command({ listDatabases: 1, nameOnly: true })
   const collections: Collection[] = []
   for (const { name: database } of databases as { name: string }[]) {
     if (ownDatabases.has(database)) continue
     const db = client.db(database)
-    for (const bytes of await rawList(db, { listCollections: 1 })) {
+    for (const bytes of await rawList(db, { listCollections: 1 }, bound)) {
       const { name, type, options } = BSON.deserialize(bytes, exact) as Document
       if (!isOwn(database, name)) continue
-      const indexes = type === 'view' ? [] : await rawList(db, { listIndexes: name })
+      const indexes = type === 'view' ? [] : await rawList(db, { listIndexes: name }, bound)
       collections.push({
         ...{ database, name, type, options, capped: Boolean(options.capped?.valueOf()) },
         indexes: indexes.map(index => BSON.deserialize(index, exact)),
@@ -44,10 +48,13 @@ export async function collectionsOf(client: MongoClient): Promise<Collection[]> 
 }
 
 /** All documents of a command that lists, in their bytes. */
-async function rawList(db: Db, command: Document): Promise<Buffer[]> {
+async function rawList(db: Db, command: Document, bound: Bound): Promise<Buffer[]> {
   const documents: Buffer[] = []
-  for await (const bytes of db.runCursorCommand({ ...command, cursor: {} }, { raw: true } as object))
-    documents.push(Buffer.from(bytes as Uint8Array))
+  for await (const document of db.runCursorCommand({ ...command, cursor: {} }, { raw: true } as object)) {
+    const bytes = Buffer.from(document as Uint8Array)
+    bound.add(bytes.length)
+    documents.push(bytes)
+  }
   return documents
 }
 

@@ -1,4 +1,4 @@
-import { connect, type TcpNetConnectOpts } from 'node:net'
+import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
 import { type Connection, type ConnectionOptions, createConnection } from 'mysql2'
 import type { LocalEngine } from '../../port.ts'
 import { type EngineCall, engineCall, openSeconds } from '../engine-call.ts'
@@ -9,7 +9,7 @@ export function mysqlConnection<T>(
   to: { path: string } | { host: string; port: number },
   options: ConnectionOptions,
   call: Omit<EngineCall, 'engine'>,
-  work: (connection: Connection) => Promise<T>,
+  work: (connection: Connection, stream: Socket) => Promise<T>,
 ): Promise<T> {
   // Our socket, so that it is closed at once: the driver only says goodbye.
   const stream = connect(to as TcpNetConnectOpts)
@@ -17,7 +17,7 @@ export function mysqlConnection<T>(
     new Promise<T>((resolve, reject) => {
       const connection = createConnection({ ...options, stream, connectTimeout: openSeconds * 1000 })
       connection.on('error', reject)
-      work(connection).then(resolve, reject)
+      work(connection, stream).then(resolve, reject)
     })
   // With an error: the driver does not tell statements of a connection that ends without one.
   return engineCall({ engine: 'mysql', ...call }, talk, () => stream.destroy(new Error('the connection was closed')))
@@ -27,7 +27,7 @@ export function mysqlConnection<T>(
 export function platformConnection<T>(
   { socket, secrets, signal }: LocalEngine,
   { seconds, ...options }: ConnectionOptions & { seconds?: number },
-  work: (connection: Connection) => Promise<T>,
+  work: (connection: Connection, stream: Socket) => Promise<T>,
 ): Promise<T> {
   const user = process.getuid?.() === 0 ? platformUsers.root : platformUsers.engine
   const call = { secrets: Object.values(secrets), seconds, signal }

@@ -1,5 +1,6 @@
 import { type Connection, escape as escaped } from 'mysql2'
 import type { LocalEngine } from '../../port.ts'
+import { type Bound, boundOfDefinitions } from '../bounds.ts'
 import { platformConnection } from './mysql-connection.ts'
 
 /** The raw bytes of its columns, in the character set of each; null for NULL. */
@@ -23,25 +24,35 @@ const preparation = [
   'SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ',
 ]
 
-/** Rejects with EngineUnavailable when the engine does not answer, or `work` rejects. */
+/** Rejects with EngineUnavailable when the engine does not answer, or `work` rejects; with DumpPrevented when that reads too much but rows. */
 export function mysqlSession<T>(
   engine: LocalEngine,
   seconds: number,
   work: (session: MysqlSession) => Promise<T>,
 ): Promise<T> {
-  return platformConnection(engine, { seconds }, async connection => {
-    const session = sessionOf(connection)
+  return platformConnection(engine, { seconds }, async (connection, stream) => {
+    const bound = boundOfDefinitions()
+    bound.watch(stream)
+    const session = sessionOf(connection, bound)
     for (const statement of preparation) await session.rows(statement)
     return work(session)
   })
 }
 
-const sessionOf = (connection: Connection): MysqlSession => ({
+const sessionOf = (connection: Connection, bound: Bound): MysqlSession => ({
   rows: statement =>
     new Promise((done, failed) =>
       connection.query(raw(statement), (error, rows) => (error ? failed(error) : done(rows as unknown as RawRow[]))),
     ),
-  batches: statement => batches(connection, statement),
+  async *batches(statement) {
+    const { bytes } = bound
+    bound.bytes = Number.NEGATIVE_INFINITY
+    try {
+      yield* batches(connection, statement)
+    } finally {
+      bound.bytes = bytes
+    }
+  },
 })
 
 /** Values as the engine sends them. */

@@ -69,6 +69,7 @@ function parameters(traits: DatabaseTraits): Record<string, string | number> {
     max_connections: inAll,
     // For the platform. It limits every role of the customer, after a change of memory too, which a limit of a role would not follow.
     superuser_reserved_connections: inAll - atPort,
+    max_locks_per_transaction: Math.max(64, Math.ceil(locks / inAll)),
     shared_buffers: share(0.25),
     effective_cache_size: share(0.6),
     work_mem: '4MB',
@@ -98,5 +99,8 @@ function parameters(traits: DatabaseTraits): Record<string, string | number> {
     ...(isScratch && unsynced),
   }
 }
+
+/** A dump locks every table in one transaction. The list of this many takes 7 MB. */
+const locks = 20_000
 
 const unsynced = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' } as const

@@ -5,6 +5,7 @@ import { ignoreError } from '../../../../lib/async/ignore-error.ts'
 import { pause } from '../../../../lib/async/loop.ts'
 import { customerUser } from '../../../../policy/databases/connection-url.ts'
 import { type DatabaseEngine, EngineUnavailable, type LocalEngine } from '../../port.ts'
+import { boundOfDefinitions } from '../bounds.ts'
 import { type EngineCall, engineCall, openSeconds } from '../engine-call.ts'
 import { giveIdentity } from './postgres-identity.ts'
 import { configFile, dataFolder, platformRole, postgresSettings } from './postgres-settings.ts'
@@ -210,6 +211,8 @@ export async function asPlatform<T>(
   const call = { secrets: Object.values(secrets), seconds, signal }
   return conversation(config, call, { path: socket }, async client => {
     await client.connect()
+    // A base backup passes by piece by piece.
+    if (!replication) boundOfDefinitions().watch(client.connection.stream)
     return work(client)
   })
 }

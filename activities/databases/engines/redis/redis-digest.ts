@@ -1,7 +1,8 @@
 import { createHash, type Hash } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { MiB } from '../../../../lib/bytes.ts'
-import { boundReplies, call, demandFew, fieldsOf, flat, hasCommand, inFixedOrder, scan } from './redis-replies.ts'
+import { demandFew } from '../bounds.ts'
+import { boundReplies, call, fieldsOf, flat, hasCommand, inFixedOrder, scan } from './redis-replies.ts'
 import { add, type DigestLimits, digestOfParts, inPasses, type Part, UniqueSum } from './redis-sums.ts'
 
 /** Keys that are read at once, if they are small: the host holds what it has read of all databases in its own memory. */

@@ -1,13 +1,12 @@
 import type { Redis } from 'ioredis'
-import { MiB } from '../../../../lib/bytes.ts'
-import { DumpPrevented } from '../../contents.ts'
+import { boundOfReply } from '../bounds.ts'
 import type { Part } from './redis-sums.ts'
 
 /** Ends the conversation, with DumpPrevented, once one reply has more bytes than this: it would be in memory as a whole. */
 export function boundReplies(redis: Redis, maxBytes: number): void {
-  let bytes = 0
+  const bound = boundOfReply(maxBytes)
   const isAnswered = () => {
-    bytes = 0
+    bound.bytes = 0
   }
   const send = redis.sendCommand
   redis.sendCommand = (...command) => {
@@ -15,18 +14,7 @@ export function boundReplies(redis: Redis, maxBytes: number): void {
     answer.then(isAnswered, isAnswered)
     return answer
   }
-  redis.stream.on('data', (piece: Buffer) => {
-    bytes += piece.length
-    if (bytes <= maxBytes) return
-    const words = `The database cannot be compared: what it answers at once has more than ${maxBytes / MiB} MB.`
-    redis.stream.destroy(new DumpPrevented(words))
-  })
-}
-
-/** Throws DumpPrevented for a list that comes as one reply and is too long for that. */
-export function demandFew(what: string, count: unknown, max: number): void {
-  if (Number(count ?? 0) > max)
-    throw new DumpPrevented(`The database cannot be compared: it has more than ${max} ${what}.`)
+  bound.watch(redis.stream)
 }
 
 /** Calls `take` with pages of what a command of the SCAN family iterates, in groups of `width` parts. Elements may come more than once. */

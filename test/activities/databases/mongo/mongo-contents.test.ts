@@ -1,9 +1,13 @@
 import { createHash } from 'node:crypto'
 import test, { type ExecutionContext } from 'ava'
 import { BSON, type Document, type MongoClient } from 'mongodb'
+import { DumpPrevented } from '../../../../activities/databases/contents.ts'
+import { boundOfDefinitions } from '../../../../activities/databases/engines/bounds.ts'
 import { contentsOf } from '../../../../activities/databases/engines/contents.ts'
-import { mongoEngine } from '../../../../activities/databases/engines/mongo/mongo.ts'
+import { asPlatform, mongoEngine } from '../../../../activities/databases/engines/mongo/mongo.ts'
+import { collectionsOf } from '../../../../activities/databases/engines/mongo/mongo-collections.ts'
 import { pause } from '../../../../lib/async/loop.ts'
+import { MiB } from '../../../../lib/bytes.ts'
 import { mongoStandIn } from '../../../../policy/databases/mongo.ts'
 import { type ContentsUnderTest, databaseContentsContract } from '../../../contracts/database-contents.ts'
 import type { DigestsOfCopy } from '../../../kit/databases/copies.ts'
@@ -206,6 +210,19 @@ const mongo: ContentsUnderTest = {
 }
 
 const { serving, copying } = databaseContentsContract(test.serial, 'mongo (stand-in)', () => mongo)
+
+test.serial('mongo (stand-in): more definitions than its host can have in memory are not read', async t => {
+  const database = await serving()
+  await customer(database, async client => {
+    const validator = { $expr: { $ne: ['$a', 'x'.repeat(700_000)] } }
+    for (const name of ['a', 'b']) await client.db('default').createCollection(name, { validator })
+  })
+  const read = (max: number) =>
+    database.locally(local => asPlatform(local, {}, ({ client }) => collectionsOf(client, boundOfDefinitions(max))))
+  t.is((await read(2 * MiB)).length, 2)
+  const message = 'The database cannot be compared: what it defines has more than 1 MB.'
+  await t.throwsAsync(read(MiB), { instanceOf: DumpPrevented, message })
+})
 
 test.serial('mongo (stand-in): a dump is one moment, while others write', async t => {
   const database = await serving()

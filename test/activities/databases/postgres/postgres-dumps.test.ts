@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import test from 'ava'
-import { DumpCorrupt } from '../../../../activities/databases/contents.ts'
+import { DumpCorrupt, DumpPrevented } from '../../../../activities/databases/contents.ts'
 import { contentsOf } from '../../../../activities/databases/engines/contents.ts'
-import { postgresEngine } from '../../../../activities/databases/engines/postgres/postgres.ts'
+import { readAccounts, roleStatements } from '../../../../activities/databases/engines/postgres/contents/accounts.ts'
+import { asPlatform, postgresEngine } from '../../../../activities/databases/engines/postgres/postgres.ts'
 import { type DigestsOfCopy, databaseCopies, filesOf } from '../../../kit/databases/copies.ts'
 import type { EngineContainer } from '../../../kit/databases/engine-container.ts'
 import { asCustomer, hostileDefinitions, runAsCustomer } from '../../../kit/databases/postgres-contents.ts'
@@ -82,6 +83,64 @@ test.serial('postgres: a database that its customer dropped is not in the copy e
   const database = await serving()
   await asCustomer(database, client => client.query('drop database "default" with (force)'), { database: 'postgres' })
   await copying(database, async (_, digests) => t.is(digests.dump, digests.copy))
+})
+
+test.serial('postgres: a database that defines more than its host can have in memory is not read', async t => {
+  const database = await serving()
+  await runAsCustomer(database, [
+    'create table wordy (a int, b int, c int, d int, e int)',
+    `do $$begin for n in 0..4 loop
+      execute format('comment on column wordy.%I is %L', chr(97 + n), repeat('x', 30000000)); end loop; end$$`,
+  ])
+  const digest = () => database.locally(contents.digest)
+  const message = 'The database cannot be compared: what it defines has more than 128 MB.'
+  await t.throwsAsync(digest(), { instanceOf: DumpPrevented, message })
+  await runAsCustomer(database, ['alter table wordy drop column e'])
+  await t.notThrowsAsync(digest())
+})
+
+test.serial('postgres: a database with 5,000 tables has a dump', async t => {
+  const database = await serving()
+  await runAsCustomer(database, [
+    `do $$begin for n in 1..5000 loop execute format('create table t%s (id int primary key)', n);
+      if n % 100 = 0 then commit; end if; end loop; end$$`,
+  ])
+  const digest = await database.locally(local => contents.dump(local, database.job(database.dumpFolder())))
+  t.is(await database.locally(contents.digest), digest!)
+})
+
+test.serial('postgres: more memberships of roles than anyone has on purpose are not read', async t => {
+  const database = await serving()
+  await runAsCustomer(database, ['create role one', 'create role other', 'grant one to other'])
+  const count = 'select count(*)::int as n from pg_auth_members'
+  await database.locally(local =>
+    asPlatform(local, {}, async client => {
+      const { n } = (await client.query(count)).rows[0]
+      t.is((await readAccounts(client, n)).roles.length, 3)
+      const message = `The database cannot be compared: it has more than ${n - 1} memberships of roles.`
+      await t.throwsAsync(readAccounts(client, n - 1), { instanceOf: DumpPrevented, message })
+    }),
+  )
+})
+
+test.serial('postgres: the order of many memberships is found by looks at each of them', t => {
+  const many = 20_000
+  let looks = 0
+  const name = (n: number) => `r${n}`
+  // Each was granted by the member of the one before.
+  const memberships = Array.from({ length: many }, (_, n) => ({
+    ...{ role: 'team', member: name(n), admin: true, inherit: true, set: true },
+    get grantor() {
+      looks++
+      return n === 0 ? null : name(n - 1)
+    },
+  }))
+  const role = { attributes: null, comment: null }
+  const roles = ['team', ...memberships.map(({ member }) => member)].map(each => ({ ...role, name: each }))
+  const statements = roleStatements({ roles, memberships: memberships.toReversed() })
+  t.true(looks <= 10 * many, `${looks} looks`)
+  t.is(statements.length, many)
+  t.regex(statements.at(-1)!, new RegExp(`to "${name(many - 1)}" .* granted by "${name(many - 2)}"$`))
 })
 
 /** Files of a dump whose checksums are right, whatever is in them. */

@@ -1,5 +1,6 @@
 import { type Client, escapeIdentifier, escapeLiteral } from 'pg'
 import { customerUser } from '../../../../../policy/databases/connection-url.ts'
+import { demandFew } from '../../bounds.ts'
 import { platformRole } from '../postgres-settings.ts'
 
 interface Role {
@@ -87,8 +88,12 @@ const accountsQuery = `select jsonb_build_object(
       where (d.datname is null or ${customerDatabases}) and (r.rolname is null or ${customerRoles})) t)
 ) as accounts`
 
-/** Reads them from a session in any database. */
-export async function readAccounts(client: Client): Promise<Accounts> {
+const maxMemberships = 100_000
+
+/** Reads them from a session in any database. Rejects with DumpPrevented for more roles in roles than anyone has on purpose. */
+export async function readAccounts(client: Client, max: number = maxMemberships): Promise<Accounts> {
+  const { rows: counted } = await client.query('select count(*) as n from pg_auth_members')
+  demandFew('memberships of roles', counted[0].n, max)
   const { rows } = await client.query(accountsQuery)
   return rows[0].accounts
 }
@@ -106,15 +111,22 @@ export function roleStatements({ roles, memberships }: Pick<Accounts, 'roles' | 
     ...(attributes ? [`create role ${name(role)} with ${attributesOf(attributes)}`] : []),
     ...(comment === null ? [] : [`comment on role ${name(role)} is ${text(comment)}`]),
   ])
-  const admins = new Set<string>()
+  const keyOf = (role: string, admin: string | null) => JSON.stringify([role, admin])
+  const waiting = new Map<string, Membership[]>()
   const ordered: Membership[] = []
-  for (let left = memberships; left.length > 0; ) {
-    const ready = left.filter(({ role, grantor }) => grantor === null || admins.has(JSON.stringify([role, grantor])))
-    if (ready.length === 0) throw new SyntaxError('Nobody could have granted a role.')
-    for (const each of ready) if (each.admin) admins.add(JSON.stringify([each.role, each.member]))
-    ordered.push(...ready)
-    left = left.filter(each => !ready.includes(each))
+  for (const each of memberships) {
+    const key = keyOf(each.role, each.grantor)
+    if (each.grantor === null) ordered.push(each)
+    else if (!waiting.get(key)?.push(each)) waiting.set(key, [each])
   }
+  // Grows while it is read: who may grant a role further comes before whom they granted it to.
+  for (const { role, member, admin } of ordered) {
+    if (!admin) continue
+    const key = keyOf(role, member)
+    for (const each of waiting.get(key) ?? []) ordered.push(each)
+    waiting.delete(key)
+  }
+  if (ordered.length < memberships.length) throw new SyntaxError('Nobody could have granted a role.')
   const granted = ordered.map(
     ({ role, member, grantor, admin, inherit, set }) =>
       `grant ${name(role)} to ${name(member)} with admin ${admin}, inherit ${inherit}, set ${set}${grantor === null ? '' : ` granted by ${name(grantor)}`}`,

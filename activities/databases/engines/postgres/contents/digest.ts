@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { type Client, escapeIdentifier } from 'pg'
+import { type Client, escapeIdentifier, type QueryResult } from 'pg'
 import { customerSchemas, definitions } from './definitions.ts'
 
 /**
@@ -37,12 +37,17 @@ const ofExtension = `exists (select from pg_depend d where d.classid = 'pg_class
  */
 export async function contentsOfDatabase(client: Client, sequences: SequenceValues | null): Promise<string> {
   const lines: string[] = []
-  for (const query of definitions) {
-    const { rows } = await client.query({ text: query, rowMode: 'array' })
-    for (const [line] of rows) lines.push(JSON.stringify(line))
-  }
+  for (const query of definitions)
+    for (const row of await withoutLock(client, query)) lines.push(JSON.stringify(Object.values(row)[0]))
   lines.push(...(await sequenceLines(client, sequences)), ...(await tableLines(client)), await largeObjectLine(client))
   return createHash('sha256').update(lines.sort().join('\n')).digest('hex')
+}
+
+/** The rows of a statement, whose locks are given up then: those of a large schema together are more than an engine has room for. */
+async function withoutLock(client: Client, statement: string): Promise<QueryResult['rows']> {
+  const read = `savepoint before; ${statement}; rollback to savepoint before; release savepoint before`
+  const [, result] = (await client.query(read)) as unknown as QueryResult[]
+  return result!.rows
 }
 
 async function sequenceLines(client: Client, values: SequenceValues | null): Promise<string[]> {
@@ -58,8 +63,8 @@ async function sequenceLines(client: Client, values: SequenceValues | null): Pro
 }
 
 async function presentValue(client: Client, sequence: string): Promise<string> {
-  const { rows } = await client.query(`select last_value::text || ' ' || is_called::text as value from ${sequence}`)
-  return rows[0].value
+  const rows = await withoutLock(client, `select last_value::text || ' ' || is_called::text as value from ${sequence}`)
+  return rows[0]!.value
 }
 
 /** Column by column in the order of their names: positions in tables that inherit change in a dump. */
@@ -76,10 +81,12 @@ async function tableLines(client: Client): Promise<string[]> {
   for (const { name, root, columns } of rows) {
     // The text of a record without a name: no cast that customers have made for their tables applies.
     const row = `row(${(columns ?? []).map((column: string) => `t.${escapeIdentifier(column)}`).join(', ')})::text collate "C"`
-    const { rows: found } =
-      await client.query(`select count(*)::text as rows, coalesce(sum(hashtextextended(s.r, 0)), 0)::text as one,
-      coalesce(sum(hashtextextended(s.r, 1)), 0)::text as other from (select ${row} as r from only ${name} t offset 0) s`)
-    const { rows: count, one, other } = found[0]
+    const found = await withoutLock(
+      client,
+      `select count(*)::text as rows, coalesce(sum(hashtextextended(s.r, 0)), 0)::text as one,
+      coalesce(sum(hashtextextended(s.r, 1)), 0)::text as other from (select ${row} as r from only ${name} t offset 0) s`,
+    )
+    const { rows: count, one, other } = found[0]!
     const before = sums.get(root) ?? [0n, 0n, 0n]
     sums.set(
       root,

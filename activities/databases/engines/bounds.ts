@@ -1,0 +1,49 @@
+import type { Duplex } from 'node:stream'
+import { MiB } from '../../../lib/bytes.ts'
+import { DumpPrevented } from '../contents.ts'
+
+/** Of one database: schemas of a hundred thousand tables have less. The host process reads the databases of all accounts. */
+const definitionBytes = 128 * MiB
+
+/** Bytes that come from an engine and are in memory together. */
+export class Bound {
+  bytes = 0
+  readonly #maxBytes: number
+  readonly #words: string
+
+  constructor(maxBytes: number, words: string) {
+    this.#maxBytes = maxBytes
+    this.#words = `${words} more than ${maxBytes / MiB} MB.`
+  }
+
+  /** Throws DumpPrevented once they are too many. */
+  add(bytes: number): void {
+    this.bytes += bytes
+    if (this.bytes > this.#maxBytes) throw new DumpPrevented(this.#words)
+  }
+
+  /** Adds what a connection brings, and ends it, with DumpPrevented, instead of throwing. */
+  watch(connection: Duplex): void {
+    connection.on('data', (piece: Buffer) => {
+      try {
+        this.add(piece.length)
+      } catch (error) {
+        connection.destroy(error as Error)
+      }
+    })
+  }
+}
+
+/** Of all that one conversation reads of what a database defines. */
+export const boundOfDefinitions = (maxBytes: number = definitionBytes): Bound =>
+  new Bound(maxBytes, 'The database cannot be compared: what it defines has')
+
+/** Of one reply that is in memory as a whole. */
+export const boundOfReply = (maxBytes: number): Bound =>
+  new Bound(maxBytes, 'The database cannot be compared: what it answers at once has')
+
+/** Throws DumpPrevented for a list that comes as one reply and is too long for that. */
+export function demandFew(what: string, count: unknown, max: number): void {
+  if (Number(count ?? 0) > max)
+    throw new DumpPrevented(`The database cannot be compared: it has more than ${max} ${what}.`)
+}
