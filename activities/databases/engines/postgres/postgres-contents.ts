@@ -61,7 +61,8 @@ export const postgresContents: DatabaseContents = {
     try {
       await load(engine, job, await readDumped(job, engine.signal))
     } catch (error) {
-      if (isDamage(error)) throw new DumpCorrupt('The dump of Postgres is damaged or incomplete.', { cause: error })
+      if (isDamage(error))
+        throw new DumpCorrupt(`The dump of Postgres is damaged or incomplete: ${reasonOf(error)}`, { cause: error })
       throw error
     }
   },
@@ -158,6 +159,16 @@ async function readDumped(job: EngineJob, signal?: AbortSignal): Promise<Dumped>
     if (dumped?.version === 1 && lists.every(Array.isArray)) return dumped
     throw new SyntaxError(`${accountsFile} is no list of databases.`)
   })
+}
+
+const maxReason = 300
+
+/** What the engine, or the program that loads, says first. */
+function reasonOf(error: unknown): string {
+  const { message } = error as Error
+  const [, said = message] = /pg_restore: error: (.*)/.exec(message) ?? []
+  const [line = ''] = said.split('\n', 1)
+  return line.length > maxReason ? `${line.slice(0, maxReason)} …` : line
 }
 
 /** Troubles of the engine or the machine, which a dump has no part in. */

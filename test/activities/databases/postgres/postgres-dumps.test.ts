@@ -189,5 +189,9 @@ test.serial('postgres: what Postgres cannot load is a damaged dump, also when it
   const dumps = Object.values(forged).map(change => summed({ ...files, ...change }))
   const outcomes = await outcomesOf([...dumps, summed(files)])
   t.is(outcomes.pop(), digest!, 'the whole one is accepted after all of them')
-  for (const [n, what] of Object.keys(forged).entries()) t.true(outcomes[n] instanceof DumpCorrupt, what)
+  for (const [n, what] of Object.keys(forged).entries()) {
+    t.true(outcomes[n] instanceof DumpCorrupt, what)
+    t.regex((outcomes[n] as DumpCorrupt).message, /^The dump of Postgres is damaged or incomplete: \S.{3}/, what)
+  }
+  t.regex((outcomes[4] as DumpCorrupt).message, /role "nobody" does not exist/)
 })
