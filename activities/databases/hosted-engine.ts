@@ -25,6 +25,7 @@ import {
   type DatabaseEngine,
   type DatabaseSecrets,
   type DatabaseTraits,
+  EngineLoads,
   EngineUnavailable,
   type LocalEngine,
 } from './port.ts'
@@ -46,6 +47,8 @@ export interface HostedEngineOptions {
   now?: () => Date
   /** Engines that can be restored to any second leave their WAL files to this host; omitted = they do not. */
   archives?: boolean
+  /** Max seconds until an engine serves, or loads more of its data; omitted = 60. */
+  serveSeconds?: number
   /** Of Redis, the setting; omitted = `always`. */
   redisSync?: DatabaseSettings['redisSync']
 }
@@ -140,10 +143,13 @@ export function hostedEngines(options: HostedEngineOptions) {
       })
     },
 
-    /** Resolves once the engine in this container serves its data. Rejects with ACTION_FAILED when it ended, or did not within 60 s. */
+    /**
+     * Resolves once the engine in this container serves its data. Rejects with ACTION_FAILED when it ended, or did not within 60 s; of one that
+     * loads its data, when it made no progress for so long.
+     */
     async untilServing(database: DatabaseFacts, signal: AbortSignal, container = databaseContainerName(database)) {
       const startedAt = performance.now()
-      const deadline = startedAt + databaseSeconds.serve * 1000
+      const patience = patienceOf(options.serveSeconds ?? databaseSeconds.serve)
       let inspectedAt = startedAt
       for (let last: unknown; ; ) {
         signal.throwIfAborted()
@@ -158,8 +164,7 @@ export function hostedEngines(options: HostedEngineOptions) {
           if (!state?.running) throw refusal('ACTION_FAILED', endedWords(state?.exitCode ?? null, state?.oom ?? false))
           inspectedAt = performance.now()
         }
-        if (performance.now() > deadline)
-          throw refusal('ACTION_FAILED', `The engine did not serve within ${databaseSeconds.serve} s: ${wordsOf(last)}`)
+        patience.demand(last)
         await pause(startPauseMs(performance.now() - startedAt), signal)
       }
     },
@@ -198,6 +203,19 @@ const pollMs = 50
 const startPauseMs = (elapsedMs: number): number => Math.min(200, 10 + elapsedMs / 20)
 /** The container of an engine that does not answer is looked at less often than its socket. */
 const inspectEveryMs = 100
+
+/** `demand` throws ACTION_FAILED once an engine has not served for so many seconds, or loaded more of its data. */
+function patienceOf(seconds: number) {
+  let [progress, since] = ['', performance.now()]
+  return {
+    demand(last: unknown): void {
+      if (last instanceof EngineLoads && last.progress !== progress)
+        [progress, since] = [last.progress, performance.now()]
+      if (performance.now() <= since + seconds * 1000) return
+      throw refusal('ACTION_FAILED', `The engine did not serve within ${seconds} s: ${wordsOf(last)}`)
+    },
+  }
+}
 
 const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 

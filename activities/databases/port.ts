@@ -92,7 +92,7 @@ export interface DatabaseEngine {
   template?: DataTemplate
   /** Name of its socket in `places.run`. */
   socketName(traits: DatabaseTraits): string
-  /** Resolves when the engine answers and its data are served. Rejects while it starts, or is down. */
+  /** Resolves when the engine answers and its data are served. Rejects while it starts, or is down; with EngineLoads while it loads. */
   ping(engine: LocalEngine): Promise<void>
   /**
    * Makes the customer's user and the platform's if they are missing, sets the customer's password to `secrets.password`, and ends every open
@@ -139,4 +139,15 @@ export interface DataTemplate {
 /** The engine did not answer as itself: it starts, is down, or is not reachable. */
 export class EngineUnavailable extends Error {
   override name = 'EngineUnavailable'
+}
+
+/** It reads its data, which takes as long as they are large. */
+export class EngineLoads extends EngineUnavailable {
+  /** Another value each time that it has got on. */
+  readonly progress: string
+
+  constructor(progress: string) {
+    super(`The engine loads its data: ${progress}.`)
+    this.progress = progress
+  }
 }

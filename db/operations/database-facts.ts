@@ -18,7 +18,6 @@ export interface DatabaseFacts {
   diskForMb: number
   cpus: number
   hostId: string
-  hostAddress: string
   port: number
   uid: number
   generation: number
@@ -33,9 +32,6 @@ export interface DatabaseFacts {
   status: AppStatus
   /** Without regard to a waiting or running deletion. */
   desired: 'running' | 'stopped' | 'deleted'
-  containerId: string | null
-  /** Whether it has ever served. */
-  provisioned: boolean
   /** What is on its volume is compared, and then removed: nothing of it must survive a power loss. In no row. */
   isScratch?: boolean
 }
@@ -61,10 +57,9 @@ export async function readDatabaseFacts(db: Db, operationId: string): Promise<Da
 
 const databaseJson = `json_build_object(
             'id', d.id, 'ownerId', d.owner_id, 'engine', d.engine, 'version', d.version, 'image', d.image, 'imageId', d.image_id, 'ramMb', d.ram_mb, 'diskForMb', d.disk_for_mb,
-            'cpus', d.cpu, 'hostId', d.host_id, 'hostAddress', h.address, 'port', d.port, 'uid', d.uid, 'generation', d.generation,
+            'cpus', d.cpu, 'hostId', d.host_id, 'port', d.port, 'uid', d.uid, 'generation', d.generation,
             'nextGeneration', d.next_generation, 'passwordGeneration', d.password_generation, 'certificate', d.certificate, 'certificateRenewAt', d.certificate_renew_at, 'readOnly', d.read_only_since is not null,
-            'status', d.status, 'desired', coalesce(d.desired_if_kept, d.desired_state), 'containerId', d.container_id,
-            'provisioned', d.provisioned_at is not null)`
+            'status', d.status, 'desired', coalesce(d.desired_if_kept, d.desired_state))`
 
 const facts = statement<DatabaseOperationFacts>(
   'database-facts.of',
@@ -72,13 +67,13 @@ const facts = statement<DatabaseOperationFacts>(
           o.claim, o.claim_step as "claimStep", o.input,
           case when d.id is not null then ${databaseJson} end as database
      from operations o
-     left join (databases d join hosts h on h.id = d.host_id) on d.id = o.target_id
+     left join databases d on d.id = o.target_id
     where o.id = $1 and o.target_type = 'database'`,
 )
 
 const ofDatabase = statement<{ database: DatabaseFacts }>(
   'database-facts.of-database',
-  `select ${databaseJson} as database from databases d join hosts h on h.id = d.host_id where d.id = $1`,
+  `select ${databaseJson} as database from databases d where d.id = $1`,
 )
 
 /** The same columns of a database outside of its operations; undefined when it is deleted. */

@@ -2,7 +2,7 @@ import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { unlessAborted, withTimeout } from '../../../lib/async/timeout.ts'
 import type { EngineName } from '../../../policy/databases/engine.ts'
 import { DumpPrevented } from '../contents.ts'
-import { EngineUnavailable } from '../port.ts'
+import { EngineLoads, EngineUnavailable } from '../port.ts'
 
 export interface EngineCall {
   engine: EngineName
@@ -21,8 +21,8 @@ export const openSeconds = 5
 const endSeconds = 20
 
 /**
- * One conversation with an engine. Rejects with EngineUnavailable when it fails or takes too long, with DumpPrevented when the work does,
- * and with the signal's reason when that aborts, once the work has ended. `close` ends the connection in every case, must not wait for the
+ * One conversation with an engine. Rejects with EngineUnavailable when it fails or takes too long, with DumpPrevented or EngineLoads when the
+ * work does, and with the signal's reason when that aborts, once the work has ended. `close` ends the connection in every case, must not wait for the
  * engine, and may come twice.
  */
 export async function engineCall<T>(
@@ -42,8 +42,8 @@ export async function engineCall<T>(
       )
       throw signal.reason
     }
-    // Says nothing of the engine.
-    if (error instanceof DumpPrevented) throw error
+    // What these say has no secrets.
+    if (error instanceof DumpPrevented || error instanceof EngineLoads) throw error
     const cause = withoutSecrets(error, secrets)
     throw new EngineUnavailable(`The ${engine} engine does not answer: ${cause.message}`, { cause })
   } finally {

@@ -2,7 +2,7 @@ import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
 import test from 'ava'
 import { DumpPrevented } from '../../../activities/databases/contents.ts'
 import { databaseContainerName, databaseJobName } from '../../../activities/databases/names.ts'
-import { EngineUnavailable, type LocalEngine } from '../../../activities/databases/port.ts'
+import { EngineLoads, EngineUnavailable, type LocalEngine } from '../../../activities/databases/port.ts'
 import { transaction } from '../../../db/database.ts'
 import { recordDatabaseStopped } from '../../../db/databases/databases.ts'
 import { markSnapshotGood, recordSnapshotProof } from '../../../db/snapshots/snapshots.ts'
@@ -112,7 +112,7 @@ test.serial('no snapshot starts an engine on a volume whose own one is about to 
     },
   }
   const host = await serving(t, { ...redis, contents: () => contents })
-  await host.engine.stop((await host.facts()).containerId!, 10)
+  await host.engine.stop(databaseContainerName(await host.facts()), 10)
   const { step } = await host.beginSnapshot()
   const failure = await t.throwsAsync(
     step((steps, input) => steps.takeDatabaseSnapshot(input)),
@@ -135,6 +135,31 @@ test.serial(
     t.like(failure, { type: 'SNAPSHOT_FAILED', nonRetryable: true, message: 'It runs a script.' })
   },
 )
+
+test.serial('an engine that loads its data is waited for while it gets on, and no longer', async t => {
+  let loads = 0
+  let step = 0
+  const loading = () => {
+    loads -= step
+    return Promise.reject(new EngineLoads(`${loads} bytes`))
+  }
+  const host = await serving(t, {
+    ...redis,
+    serveSeconds: 4,
+    adapter: ({ ping }) => ({ ping: local => (loads > 0 ? loading() : ping(local)) }),
+  })
+  const startedAgain = async () => {
+    await stop(host)
+    const start = await host.begin('start')
+    const began = performance.now()
+    await start.step((steps, input) => steps.startDatabase(input, { mustStand: false })).finally(start.end)
+    return performance.now() - began
+  }
+  ;[loads, step] = [60, 1]
+  t.true((await startedAgain()) > 4000, 'longer than it may take without progress')
+  ;[loads, step] = [60, 0]
+  await t.throwsAsync(startedAgain(), { message: /did not serve within 4 s: The engine loads its data: 60 bytes\.$/ })
+})
 
 test.serial('an attempt that was given up does not stop the engine', async t => {
   let lose: (() => Promise<void>) | null = null
@@ -211,7 +236,7 @@ test.serial('a password that was reset while a restore made its copy opens nothi
   await db('databases').where({ id }).update({ password_generation: 2 })
   await rotation.step((steps, input) => steps.setDatabasePassword(input, 1))
   await rotation.end()
-  await host.engine.stop((await host.facts()).containerId!, 60)
+  await host.engine.stop(databaseContainerName(await host.facts()), 60)
   await db('databases').where({ id }).update({ generation: volumes.copy, status: 'exited' })
   await restore.end()
   const anew = await host.begin('restore', { snapshotId, volumes })
@@ -278,7 +303,7 @@ test.serial('a change of the password that has not ended is made again before th
   dies = false
   await db('databases').where({ id }).update({ password_generation: 1 })
   await rotation.end()
-  await host.engine.stop((await host.facts()).containerId!, 60)
+  await host.engine.stop(databaseContainerName(await host.facts()), 60)
   const start = await host.begin('start')
   await start.step((steps, input) => steps.startDatabase(input, { mustStand: false }))
   const { login } = host.hosted.adapterOf(await host.facts())

@@ -57,6 +57,8 @@ export interface HostStepsTerms {
   adapter?: (real: DatabaseEngine) => Partial<DatabaseEngine>
   contents?: (real: DatabaseContents) => Partial<DatabaseContents>
   store?: (real: ObjectStore) => Partial<ObjectStore>
+  /** Max seconds until its engine serves, or loads more; default: as on a host. */
+  serveSeconds?: number
   /** Its WAL files are left to the host. */
   archives?: boolean
   pointInTime?: Partial<NonNullable<DatabaseSnapshotOptions['pointInTime']>>
@@ -121,6 +123,7 @@ export async function hostSteps(db: Db, terms: HostStepsTerms) {
     hostedEngines({
       ...{ db, keys, engine, volumes, bind, address: bind, domain },
       archives: terms.archives ?? false,
+      ...(terms.serveSeconds !== undefined && { serveSeconds: terms.serveSeconds }),
       engineOf: engineName => withOwn(engineOf(engineName), terms.adapter),
     })
   const options = {

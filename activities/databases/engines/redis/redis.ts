@@ -4,7 +4,7 @@ import { pause } from '../../../../lib/async/loop.ts'
 import { withTimeout } from '../../../../lib/async/timeout.ts'
 import { MiB } from '../../../../lib/bytes.ts'
 import { customerUser } from '../../../../policy/databases/connection-url.ts'
-import { type DatabaseEngine, EngineUnavailable, type LocalEngine } from '../../port.ts'
+import { type DatabaseEngine, EngineLoads, EngineUnavailable, type LocalEngine } from '../../port.ts'
 import { type EngineCall, engineCall, openSeconds } from '../engine-call.ts'
 import { discardDrafts } from './redis-drafts.ts'
 import { repairLog } from './redis-log.ts'
@@ -34,7 +34,7 @@ export const redisEngine: DatabaseEngine = {
     await asPlatform(engine, {}, async redis => {
       // Not PING, which is refused while the disk is full although the data are served.
       const info = String(await redis.call('INFO', 'persistence'))
-      if (/^(async_)?loading:1/m.test(info)) throw new Error('it loads its data')
+      if (/^(async_)?loading:1/m.test(info)) throw new EngineLoads(loadedOf(info))
     })
   },
 
@@ -86,6 +86,12 @@ export const redisEngine: DatabaseEngine = {
       await unlessBusy(redis, ['BGREWRITEAOF']).catch(ignoreError('it is being written anew already'))
     })
   },
+}
+
+/** As far as Redis says it; nothing while it begins to. */
+const loadedOf = (info: string): string => {
+  const [, bytes = '0'] = /^loading_loaded_bytes:(\d+)/m.exec(info) ?? []
+  return `${bytes} bytes`
 }
 
 export function numberIn(info: unknown, name: string): number {
