@@ -170,8 +170,8 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
         const database = step.database()
         await assertCurrent(step.operationId)
         await engineHosted.settle(database, 'renew')
-        const effect = await engineHosted.locally(database, local =>
-          engineHosted.adapterOf(database).reloadCertificate(local),
+        const effect = await answered(step, () =>
+          engineHosted.locally(database, local => engineHosted.adapterOf(database).reloadCertificate(local)),
         )
         if (effect === 'after a restart') await restart(database, step.operationId)
         await answered(step, () => engineHosted.proveLogin(database, neverUsedGeneration, cancellationSignal()))

@@ -1,4 +1,5 @@
 import type { Db } from '../db/database.ts'
+import { recordCertificateServed } from '../db/databases/authorities.ts'
 import { removeDatabase, takeAnotherPort } from '../db/databases/database-creation.ts'
 import * as databases from '../db/databases/databases.ts'
 import { beginRotation, revertRotation } from '../db/databases/password-rotation.ts'
@@ -112,6 +113,7 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
           await demandInTime(trx, id, 'RESET_FAILED', 'The password was set too late, and the one before is set again.')
         await serves(trx, databaseId, started)
         await databases.recordDatabaseProvisioned(trx, databaseId)
+        if (operation.kind === 'certify') await recordCertificateServed(trx, databaseId)
         await operations.finishOperation(trx, id, { state: 'success' })
       })
     },

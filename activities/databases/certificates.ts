@@ -70,6 +70,8 @@ async function issue(
   // Clients show certificates that an earlier authority has issued, and the host verifies what it serves, with all of them.
   const pair = { ...server, authority: issuer.trusted.map(withLineEnd).join('') }
   if (use === 'privately') return writePair(folders, pair, database.uid)
+  // A running engine serves the former pair until it has read this one.
+  const isFirst = database.certificate === null
   const subject = { commonName: 'default', names: [], addresses: [] }
   const client = await issueCertificate(issuer, { kind: 'client', ...subject, days }, now)
   await writePair(folders, pair, database.uid)
@@ -79,7 +81,7 @@ async function issue(
       certificate: server.certificate,
       client: [client.privateKey, client.certificate, issuer.certificate].map(withLineEnd).join(''),
       endsAt: server.endsAt,
-      renewAt: renewAt(termOf(server.certificate), termOf(issuer.certificate)),
+      renewAt: isFirst || use === 'start' ? renewAt(termOf(server.certificate), termOf(issuer.certificate)) : null,
     }),
   )
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { standingOf, type Term, termOf } from '../../policy/databases/certificate-terms.ts'
+import { renewAt, standingOf, type Term, termOf, termUntil } from '../../policy/databases/certificate-terms.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import type { Db } from '../database.ts'
@@ -126,18 +126,32 @@ async function read(db: Db, keys: SealKeys, name: string): Promise<Created | nul
   return { certificate: row.certificate, privateKey: opened(keys, row.key_sealed, authorityBinding(name), what) }
 }
 
-/** Records the certificate that a database's engine serves, and when it is due to be replaced, and seals what its owner reads. */
+/**
+ * Records the certificate that a database's engine has, and seals what its owner reads. `renewAt`: when it is due to be replaced; null = its
+ * engine does not serve it yet, so that the former one may be due (`recordCertificateServed`).
+ */
 export async function storeCertificates(
   trx: Db,
   id: string,
   keys: SealKeys,
-  { certificate, client, endsAt, renewAt }: { certificate: string; client: string; endsAt: Date; renewAt: Date },
+  { certificate, client, endsAt, renewAt }: { certificate: string; client: string; endsAt: Date; renewAt: Date | null },
 ): Promise<void> {
   const client_sealed = seal(keys, client, clientBinding(id))
-  const dates = { certificate_ends_at: endsAt, certificate_renew_at: renewAt, renewal_failures: 0 }
+  const due = renewAt && { certificate_renew_at: renewAt, renewal_failures: 0 }
+  const dates = { certificate_ends_at: endsAt, ...due }
   await trx('databases')
     .where({ id })
     .update({ certificate, client_sealed, ...dates })
+}
+
+/** Records that the engine of a database serves its certificate: the next renewal is due when that is. */
+export async function recordCertificateServed(trx: Db, id: string, now: Date = new Date()): Promise<void> {
+  const row = await trx('databases').where({ id }).first('certificate_ends_at')
+  if (!row?.certificate_ends_at) return
+  const certificate = termUntil(row.certificate_ends_at)
+  const { issuing } = standingOf(await listAuthorities(trx), now)
+  const certificate_renew_at = renewAt(certificate, issuing?.term ?? certificate)
+  await trx('databases').where({ id }).update({ certificate_renew_at, renewal_failures: 0 })
 }
 
 /** What an owner reads, PEM. Throws READ_FAILED when it cannot be decrypted, or is not issued yet. */
