@@ -55,6 +55,7 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
         return {
           ...{ id, kind, databaseId, ownerId, hostId: at, wasDesired, wasRunning: runsOrRestarts(status) },
           wasRestarting: status === 'restarting',
+          isSameMemory: kind === 'resize' && Number(input.ramMb) === fromMb,
           mustFit: kind === 'resize' && mustFit(engine, { fromMb, toMb: Number(input.ramMb) }),
           wasBegun: await wasTakenOver(db, id),
         }

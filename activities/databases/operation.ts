@@ -10,6 +10,8 @@ export interface DatabaseOperation {
   hostId: string
   /** A change to less memory of an engine whose data are all in memory: whether they fit is checked first. */
   mustFit?: boolean
+  /** A change of memory to what the row has already: nothing is to be done. Absent in a claim of an earlier version. */
+  isSameMemory?: boolean
   /** The desired state when the operation was claimed. */
   wasDesired: 'running' | 'stopped' | 'deleted'
   /** Whether its row said then that its engine runs, or that an operation restarts it. */

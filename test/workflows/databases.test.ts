@@ -309,6 +309,9 @@ test('another memory takes one stop and one start; when the engine does not serv
   t.like(await row(), { ram_mb: 1024, cpu: 1, status: 'running' })
   t.is(host().runs, 1024)
   t.deepEqual(databases.steps(id).slice(-2), ['stopDatabase', 'startDatabase'])
+  const steps = databases.steps(id).length
+  t.is((await command('resize', { ramMb: 1024 })).state, 'success')
+  t.is(databases.steps(id).length, steps, 'the same memory is no reason to stop it')
 
   failing.set(id, { startDatabase: 3 })
   t.like(await command('resize', { ramMb: 2048 }), { state: 'error', code: 'ACTION_FAILED' })

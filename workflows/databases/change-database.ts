@@ -36,14 +36,14 @@ export async function renewCertificate(operation: DatabaseOperation, host: Datab
 }
 
 /**
- * Gives the engine other limits, by one stop and one start; if it does not serve with them it gets the old ones back. Less memory than the
+ * Gives the engine other limits, by one stop and one start, unless it has them; if it does not serve with them it gets the old ones back. Less memory than the
  * data of an engine take that has all of them in memory is refused before.
  */
 export async function resizeDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
   const step = stepOf(operation)
   const { patient } = host
-  const { wasRunning, wasRestarting = true, mustFit } = operation
-  if (!wasRunning && !mustFit) return records.databaseResized(operation, null)
+  const { wasRunning, wasRestarting = true, mustFit, isSameMemory = false } = operation
+  if (isSameMemory || (!wasRunning && !mustFit)) return records.databaseResized(operation, null)
   const unlimit: UndoStep = [
     'let the engine use its old memory',
     () => patient.fitDatabaseMemory({ ...step, back: true }),
