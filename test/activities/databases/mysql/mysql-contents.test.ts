@@ -1,5 +1,6 @@
 import test, { type ExecutionContext } from 'ava'
 import type { Connection } from 'mysql2'
+import { DumpPrevented } from '../../../../activities/databases/contents.ts'
 import { contentsOf } from '../../../../activities/databases/engines/contents.ts'
 import { type MysqlVisitor, readContents } from '../../../../activities/databases/engines/mysql/contents/digest.ts'
 import { mysqlEngine } from '../../../../activities/databases/engines/mysql/mysql.ts'
@@ -298,6 +299,46 @@ test.serial(
     )
     t.is(digest, before)
     t.not(await database.locally(mysql.contents.digest), before)
+  },
+)
+
+test.serial('mysql 9: a database that defines more than its host can have in memory is not read', async t => {
+  const database = await serving()
+  const procedures = (from: number, to: number) =>
+    customer(database, async execute => {
+      await execute('USE `default`')
+      for (let n = from; n <= to; n++) await execute(`CREATE PROCEDURE p${n}() SELECT '${'x'.repeat(5_000_000)}'`)
+    })
+  const digest = () => database.locally(mysql.contents.digest)
+  await procedures(1, 10)
+  await t.notThrowsAsync(digest())
+  await procedures(11, 30)
+  const message = 'The database cannot be compared: what it defines has more than 128 MB.'
+  await t.throwsAsync(digest(), { instanceOf: DumpPrevented, message })
+})
+
+test.serial(
+  'mysql 9: users with names of the server at other hosts, and with words of a statement in their names, are copied',
+  async t => {
+    const database = await serving()
+    const names = ["'root'@'%'", "'berth_host'@'10.%'", "'berth_platform'@'10.%'", "'a` REQUIRE b'@'%'"]
+    await run(
+      database,
+      names.map(name => `CREATE USER ${name} IDENTIFIED BY RANDOM PASSWORD REQUIRE SSL`),
+    )
+    const shown = (of: EngineContainer, name: string) =>
+      of.locally(local =>
+        mysqlSession(local, 60, async session => String((await session.rows(`SHOW CREATE USER ${name}`))[0]![0])),
+      )
+    await copying(database, async (copy, digests) => {
+      t.is(digests.dump, digests.copy)
+      for (const name of names)
+        t.regex(
+          await shown(copy, name),
+          /REQUIRE SSL/,
+          name,
+        )
+    })
   },
 )
 

@@ -20,6 +20,7 @@ interface Named {
   name: string
 }
 
+/** All of them at \`localhost\`: at other hosts these names are the customer's to give. */
 const ownUsers = ['root', 'mysql.sys', 'mysql.session', 'mysql.infoschema', ...Object.values(platformUsers)]
 
 const account = (user: string, host: string): string => `${named(user)}@${named(host)}`
@@ -34,7 +35,7 @@ const mainUser: User = { user: customerUser, host: '%', role: false, terms: '', 
 export async function usersOf(session: MysqlSession, leftOut: readonly Named[]): Promise<User[]> {
   const rows = await session.rows(
     `SELECT user, host, account_locked = 'Y' AND authentication_string = '' FROM mysql.user
-     WHERE user NOT IN (${ownUsers.map(name => quoted(name)).join(', ')}) AND (user <> ${quoted(customerUser)} OR host = '%')
+     WHERE NOT (host = 'localhost' AND user IN (${ownUsers.map(name => quoted(name)).join(', ')})) AND (user <> ${quoted(customerUser)} OR host = '%')
      ORDER BY CAST(user AS BINARY), CAST(host AS BINARY)`,
   )
   const users: User[] = rows.some(([user]) => textOfCell(user) === customerUser) ? [] : [mainUser]
@@ -59,9 +60,10 @@ export async function usersOf(session: MysqlSession, leftOut: readonly Named[]):
 
 /** Without the name, the plugin, the hash and the default roles. */
 function termsOf(shown: string): string {
-  const from = shown.replace(/ AS 0x[0-9A-F]+/g, '').indexOf(' REQUIRE ')
-  if (from < 0) throw new Error('a user is shown without its requirements')
-  return shown.replace(/ AS 0x[0-9A-F]+/g, '').slice(from + 1)
+  // The word may be part of a name.
+  const [before] = /^(?:`[^`]*`|[^`])*? (?=REQUIRE )/.exec(shown) ?? []
+  if (before === undefined) throw new Error('a user is shown without its requirements')
+  return shown.slice(before.length)
 }
 
 const givesRoles = (grant: string): boolean => /^GRANT `/.test(grant)
