@@ -3,7 +3,7 @@ import { changeVariables } from '../../db/apps/app-variables.ts'
 import { type AppRow, loadApp } from '../../db/apps/apps.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { databasePasswordKey } from '../../db/databases/authorities.ts'
-import { findOperatedDatabase } from '../../db/databases/database-operator.ts'
+import { findNewPassword } from '../../db/databases/database-operator.ts'
 import { type DatabaseRow, loadDatabase } from '../../db/databases/databases.ts'
 import { merged, variablesFrom } from '../../policy/apps/variables.ts'
 import { connectionUrl, type DatabaseAddress, databaseHostname } from '../../policy/databases/connection-url.ts'
@@ -74,8 +74,8 @@ async function assertPossible(db: Db, database: DatabaseRow, app: AppRow): Promi
   if (app.language === 'static') throw new ApiError('STATIC_APP_ENV_NOT_SUPPORTED')
   if (database.lost_with) throw new Error(`The database was lost with host ${database.lost_with}.`)
   if (database.desired_state === 'deleted') throw new Error('The database is being deleted.')
-  const pending = (await findOperatedDatabase(db, database.id))?.pending
-  if (pending?.kind === 'create' || pending?.kind === 'rotate')
+  const pending = await findNewPassword(db, database.id)
+  if (pending)
     throw new Error(
       `The database is being given a password: operation ${pending.id.slice(0, 8)} (${pending.kind}). Try again once it has ended.`,
     )

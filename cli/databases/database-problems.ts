@@ -96,9 +96,11 @@ function engineProblem({ database, host, figures, operations }: DatabaseStory, n
   if (state !== 'down' && !(state === 'exited' && database.exit_at)) return null
   const [last] = operations
   const failedStart = last?.kind === 'start' && last.state === 'error' ? last.id.slice(0, 8) : null
-  const again = failedStart
-    ? `start it: berth ops retry ${failedStart}`
-    : `its owner starts it: POST /v2/databases/${database.id}/start`
+  const anew =
+    state === 'down'
+      ? `start it: berth databases start ${database.id}`
+      : `its owner starts it: POST /v2/databases/${database.id}/start`
+  const again = failedStart ? `start it: berth ops retry ${failedStart}` : anew
   return {
     problem: `Its engine ${exitWords(database, now)}${state === 'down' ? `, crashed ${database.restarts} times in a row, and stays down` : ''}.`,
     remedy: `${causeOf(database)} Then ${again}`,

@@ -59,6 +59,15 @@ export interface OperatedFilter {
   limit: number
 }
 
+/** An operation that gives a database a password and has not ended, also one that waits for others. */
+export async function findNewPassword(db: Db, id: string): Promise<{ id: string; kind: string } | undefined> {
+  return db('operations')
+    .where({ target_type: 'database', target_id: id })
+    .whereIn('kind', ['create', 'rotate'])
+    .whereIn('state', ['accepting', 'queued', 'running'])
+    .first('id', 'kind')
+}
+
 /** Databases of all accounts, newest first; also those whose creation is not confirmed yet. */
 export async function listOperatedDatabases(
   db: Db,

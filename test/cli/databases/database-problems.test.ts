@@ -78,13 +78,13 @@ for (const [what, story, problem, remedy] of [
     'an engine without memory',
     storyOf({ ...exited, exit_oom: true, restarts: 5 }, { operations: [failed('resize')] }),
     /out of memory/,
-    new RegExp(`more than its 1024 MB.*PATCH /v2/databases/${id}.*POST /v2/databases/${id}/start$`),
+    new RegExp(`more than its 1024 MB.*PATCH /v2/databases/${id}.*berth databases start ${id}$`),
   ],
   [
     'an engine that was killed from outside',
     storyOf({ ...exited, exit_code: 137, restarts: 5 }),
     /exited 137 4 s ago, crashed 5 times/,
-    new RegExp(`^Something outside killed it.*host h1\\. Then its owner starts it: POST /v2/databases/${id}/start$`),
+    new RegExp(`^Something outside killed it.*host h1\\. Then start it: berth databases start ${id}$`),
   ],
   [
     'a container that is not there',

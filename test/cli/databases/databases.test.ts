@@ -181,6 +181,8 @@ test.serial('a database is attached to what its owner has, and what can use it',
   t.regex((await run('attach', site.row.id, site.shop.id)).stderr, /static/i)
 
   const target = { targetType: 'database', targetId: row.id, ownerId: row.owner_id, actor: row.owner_id } as const
+  const snapshot = await operations.enqueueOperation(db, { ...target, kind: 'snapshot' })
+  await db('operations').where({ id: snapshot.id }).update({ state: 'running' })
   const { id } = await operations.enqueueOperation(db, { ...target, kind: 'rotate' })
   t.regex((await run('attach', row.id, shop.id)).stderr, new RegExp(`operation ${id.slice(0, 8)} \\(rotate\\).*again`))
   await db('operations').where({ id }).update({ state: 'success', finished_at: db.fn.now() })
