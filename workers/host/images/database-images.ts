@@ -116,8 +116,13 @@ function oneLine(message: string): string {
 function notOffered(wanted: readonly string[], databases: DatabaseSettings): [image: string, reason: string][] {
   const all = Object.values(engines).flatMap(({ versions, image }) => versions.map(image))
   const reason = `This host offers ${databases.engines.join(', ') || 'no databases'} (setting DATABASE_ENGINES).`
-  return all.filter(image => !wanted.includes(image)).map(image => [image, reason])
+  const standIns = engines.mongo.versions.map(mongoStandIn.image)
+  const missing = (images: string[], why: string) =>
+    images.filter(image => !wanted.includes(image)).map((image): [string, string] => [image, why])
+  return [...missing(all, reason), ...missing(standIns, databases.engines.includes('mongo') ? withoutStandIn : reason)]
 }
+
+const withoutStandIn = 'This host does not offer the stand-in for MongoDB (setting MONGO_STAND_IN).'
 
 function whatToDo(image: string, { mongoStandIn: withStandIn }: DatabaseSettings): string {
   const official = Object.values(engines).flatMap(engine =>

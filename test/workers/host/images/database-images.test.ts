@@ -56,7 +56,8 @@ test('images are prepared one at a time, and each is recorded as soon as it is r
   await host('one')
   const { engine, recorded } = await watched(t, 'one', { DATABASE_ENGINES: 'redis,postgres' })
   await comesTrue(() => engine.asked.length === 1)
-  t.deepEqual(Object.keys(await recorded()).sort(), ['berth/mongo:8', 'berth/mysql:9'], 'those of other types')
+  const others = ['berth/mongo-stand-in:8', 'berth/mongo:8', 'berth/mysql:9']
+  t.deepEqual(Object.keys(await recorded()).sort(), others, 'those of other types')
   t.regex((await recorded())['berth/mysql:9']!, /^This host offers redis, postgres \(setting DATABASE_ENGINES\)\.$/)
   engine.asked[0]!.done()
   await comesTrue(async () => (await recorded())['berth/redis:8'] === 'ready')
@@ -73,6 +74,7 @@ test('an image that cannot be had is recorded with what to do, and tried again',
   await host('none')
   const { engine, recorded } = await watched(t, 'none', { DATABASE_ENGINES: 'mongo,postgres' })
   await comesTrue(() => engine.asked.length === 1)
+  t.regex((await recorded())['berth/mongo-stand-in:8']!, /^This host does not offer .* \(setting MONGO_STAND_IN\)\.$/)
   engine.asked[0]!.fail(new ImageUnavailable('The image berth/mongo:8 is missing:\n  no registry.'))
   await comesTrue(() => engine.asked.length === 2)
   engine.asked[1]!.fail(new Error('no space left on device'))
