@@ -1,9 +1,8 @@
 import type { Db } from '../database.ts'
 
-/** Records that writes of a database end because its disk is nearly full; false = they had ended before. */
-export async function recordWritesEnded(db: Db, id: string): Promise<boolean> {
-  const row = { id, read_only_since: null }
-  return (await db('databases').where(row).update({ read_only_since: db.fn.now() })) === 1
+/** Records that writes of a database end because its disk is nearly full; since when stays, if they had ended before. */
+export async function recordWritesEnded(db: Db, id: string): Promise<void> {
+  await db('databases').where({ id, read_only_since: null }).update({ read_only_since: db.fn.now() })
 }
 
 /** Records that a database admits writes again; after its engine does. */
