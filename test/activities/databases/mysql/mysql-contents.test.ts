@@ -332,12 +332,7 @@ test.serial(
       )
     await copying(database, async (copy, digests) => {
       t.is(digests.dump, digests.copy)
-      for (const name of names)
-        t.regex(
-          await shown(copy, name),
-          /REQUIRE SSL/,
-          name,
-        )
+      for (const name of names) t.regex(await shown(copy, name), /REQUIRE SSL/, name)
     })
   },
 )
