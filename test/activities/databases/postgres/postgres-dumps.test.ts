@@ -102,7 +102,7 @@ test.serial('postgres: a database that defines more than its host can have in me
 test.serial('postgres: a database with 5,000 tables has a dump', async t => {
   const database = await serving()
   await runAsCustomer(database, [
-    `do $$begin for n in 1..5000 loop execute format('create table t%s (id int primary key)', n);
+    `do $$begin for n in 1..5000 loop execute format('create table t%s (id int primary key, a int unique, b int unique, c int unique)', n);
       if n % 100 = 0 then commit; end if; end loop; end$$`,
   ])
   const digest = await database.locally(local => contents.dump(local, database.job(database.dumpFolder())))
