@@ -43,6 +43,7 @@ const everyByte = `X'${Buffer.from(Array.from({ length: 256 }, (_, byte) => byte
 const tables = [
   'CREATE DATABASE `other-db%` CHARACTER SET latin1',
   'CREATE DATABASE vacant COLLATE utf8mb4_bin',
+  'CREATE DATABASE `/*!40100 DEFAULT CHARACTER SET latin1 */` COLLATE utf8mb4_bin',
   `CREATE TABLE \`default\`.kinds (
     id BIGINT UNSIGNED PRIMARY KEY AUTO_INCREMENT, f FLOAT, d DOUBLE, n DECIMAL(65,30), b BIT(64), flag BOOLEAN, y YEAR,
     e ENUM('', 'a''b', 'ü'), s SET('x','y','z'), day DATE, at DATETIME(6), stamp TIMESTAMP(6) NULL, span TIME(6),
@@ -101,6 +102,12 @@ const programs = [
   "CREATE EVENT cleaning ON SCHEDULE EVERY 1 SECOND STARTS '2020-01-01 00:00:00' DO DELETE FROM nothing",
   "CREATE EVENT later ON SCHEDULE AT '2037-01-01 00:00:00' ON COMPLETION PRESERVE DISABLE COMMENT 'why' DO SELECT 1",
   "CREATE EVENT once ON SCHEDULE AT '2037-01-01 00:00:00' DO SELECT 1",
+  // A program keeps the collation of a database that has changed since.
+  ...['other-db%', '/*!40100 DEFAULT CHARACTER SET latin1 */'].flatMap(database => [
+    `CREATE PROCEDURE \`${database}\`.before_it() SELECT 1`,
+    `ALTER DATABASE \`${database}\` COLLATE ${database === 'other-db%' ? 'latin1_bin' : 'utf8mb4_unicode_ci'}`,
+    `CREATE PROCEDURE \`${database}\`.after_it() SELECT 1`,
+  ]),
 ]
 
 const users = [

@@ -25,11 +25,15 @@ const temporal = /^(date|time|datetime|timestamp)$/
 export function scriptWriter(session: MysqlSession, file: DumpFile): MysqlVisitor {
   // A word that no statement contains, so that it ends none early. The client takes no more than 15 characters.
   const end = `//${randomBytes(6).toString('hex')}`
+  const defaults = new Map<string, string>()
   file.add(preparation)
   return {
-    database: (_, statement) => file.add(`${statement};\n`),
+    database: (name, statement) => {
+      defaults.set(name, defaultsOf(statement))
+      file.add(`${statement};\n`)
+    },
     table: table => writeTable(session, file, table),
-    program: (database, program) => writeProgram(file, database, program, end),
+    program: (name, program) => writeProgram(file, { name, defaults: defaults.get(name)! }, program, end),
     readOnly: database => file.add(`ALTER DATABASE ${named(database)} READ ONLY = 1;\n`),
   }
 }
@@ -138,11 +142,23 @@ const escapes: Record<string, string> = {
 const special = /[\0\n\r\x1a'\\]/g
 const isSpecial = new RegExp(special.source)
 
-function writeProgram(file: DumpFile, database: string, program: Program, end: string): void {
+/** The clause of a database's statement about its character set and collation; one that it does not name is the usual one of the set. */
+const defaultsOf = (statement: string): string =>
+  /\/\*!40100 DEFAULT (CHARACTER SET \w+(?: COLLATE \w+)?) \*\/(?: \/\*!80016 [^*]*\*\/)?$/.exec(statement)![1]!
+
+/** A program keeps the collation that its database had when it was written; the database itself may have another one since. */
+function writeProgram(
+  file: DumpFile,
+  database: { name: string; defaults: string },
+  program: Program,
+  end: string,
+): void {
   const { statement, charset, collation, sqlMode, databaseCollation, timeZone } = program
+  const alter = `ALTER DATABASE ${named(database.name)}`
+  const isOther = databaseCollation !== undefined && !database.defaults.endsWith(` COLLATE ${databaseCollation}`)
   const settings = [
-    `USE ${named(database)}`,
-    ...(databaseCollation ? [`ALTER DATABASE ${named(database)} COLLATE ${databaseCollation}`] : []),
+    `USE ${named(database.name)}`,
+    ...(isOther ? [`${alter} COLLATE ${databaseCollation}`] : []),
     ...(timeZone ? [`SET time_zone = '${timeZone}'`] : []),
     ...(sqlMode === undefined ? [] : [`SET sql_mode = '${sqlMode}'`]),
     `SET character_set_client = ${charset}, collation_connection = ${collation}`,
@@ -151,4 +167,5 @@ function writeProgram(file: DumpFile, database: string, program: Program, end: s
   file.add(`DELIMITER ${end}\n`)
   file.add(statement)
   file.add(`\n${end}\nDELIMITER ;\n${preparation}`)
+  if (isOther) file.add(`${alter} ${database.defaults};\n`)
 }
