@@ -2,8 +2,7 @@ import { adoptConfig, assertAdoptable, revertConfig } from '../db/apps/app-confi
 import type { Db } from '../db/database.ts'
 import * as operations from '../db/operations/operations.ts'
 import type { Plans } from '../policy/accounts/plans.ts'
-import { ApiError } from '../policy/errors.ts'
-import { refusal } from './failures.ts'
+import { refusal, refusing } from './failures.ts'
 import { type DecisionOptions, decide, decideServing } from './releases/decision.ts'
 import type { LaneOperation, Serving } from './releases/release.ts'
 import type { Fence } from './steps/claims.ts'
@@ -23,7 +22,7 @@ export function changeRecords(options: ChangeRecordsOptions, fence: Fence) {
     return serving
   }
 
-  const adopt = (trx: Db, deploymentId: string) => refused(adoptConfig(trx, { deploymentId, plans, diskMbPer256Mb }))
+  const adopt = (trx: Db, deploymentId: string) => refusing(adoptConfig(trx, { deploymentId, plans, diskMbPer256Mb }))
 
   return {
     /**
@@ -34,7 +33,7 @@ export function changeRecords(options: ChangeRecordsOptions, fence: Fence) {
       const decided = await decide(db, options, operationId)
       if (!decided) throw refusal('APP_NOT_FOUND', 'The application was deleted.')
       const { deploymentId } = decided.release
-      if (deploymentId) await refused(assertAdoptable(db, { deploymentId, plans, diskMbPer256Mb }))
+      if (deploymentId) await refusing(assertAdoptable(db, { deploymentId, plans, diskMbPer256Mb }))
       return decided
     },
 
@@ -78,11 +77,4 @@ export function changeRecords(options: ChangeRecordsOptions, fence: Fence) {
       )
     },
   }
-}
-
-/** A refusal with a code of the catalogue is none that a retry could change. */
-async function refused(work: Promise<void>): Promise<void> {
-  await work.catch(error => {
-    throw error instanceof ApiError ? refusal(error.code, error.message) : error
-  })
 }

@@ -10,12 +10,12 @@ import * as operations from '../db/operations/operations.ts'
 import type { Plans } from '../policy/accounts/plans.ts'
 import { cpusFor } from '../policy/apps/sizes.ts'
 import { mustFit } from '../policy/databases/database-memory.ts'
-import { ApiError, type ErrorCode } from '../policy/errors.ts'
+import type { ErrorCode } from '../policy/errors.ts'
 import type { StartedDatabase } from './database-host.ts'
 import { databaseActRecords } from './databases/act-records.ts'
 import type { DatabaseOperation } from './databases/operation.ts'
 import { databaseSnapshotRecords } from './databases/snapshot-records.ts'
-import { refusal } from './failures.ts'
+import { refusal, refusing } from './failures.ts'
 import { endForLostHost } from './hosts/lost-host.ts'
 import type { ContainerExit } from './releases/release.ts'
 import { endSuspended } from './releases/suspension.ts'
@@ -101,9 +101,7 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
 
     /** Gives a new database another port, because something else on its host has the one it was given. */
     async takeAnotherPort(operation: DatabaseOperation): Promise<void> {
-      await fence(operation, (trx, { databaseId }) => takeAnotherPort(trx, databaseId, ports)).catch(error => {
-        throw error instanceof ApiError ? refusal(error.code, error.message) : error
-      })
+      await fence(operation, (trx, { databaseId }) => refusing(takeAnotherPort(trx, databaseId, ports)))
     },
 
     /** The engine serves, with the settings that the operation wanted; waiting callers are notified. */
@@ -119,7 +117,7 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
       })
     },
 
-    /** The database has another memory, with which its engine serves; null = it does not run. */
+    /** The database has this memory, and its engine serves with it; null = it does not run, or had that memory already. */
     async databaseResized(operation: DatabaseOperation, started: StartedDatabase | null): Promise<void> {
       await fence(operation, async (trx, { id, databaseId }) => {
         await demandInTime(

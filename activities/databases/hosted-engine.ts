@@ -149,7 +149,7 @@ export function hostedEngines(options: HostedEngineOptions) {
      */
     async untilServing(database: DatabaseFacts, signal: AbortSignal, container = databaseContainerName(database)) {
       const startedAt = performance.now()
-      const patience = patienceOf(options.serveSeconds ?? databaseSeconds.serve)
+      const deadline = progressDeadline(options.serveSeconds ?? databaseSeconds.serve)
       let inspectedAt = startedAt
       for (let last: unknown; ; ) {
         signal.throwIfAborted()
@@ -164,7 +164,7 @@ export function hostedEngines(options: HostedEngineOptions) {
           if (!state?.running) throw refusal('ACTION_FAILED', endedWords(state?.exitCode ?? null, state?.oom ?? false))
           inspectedAt = performance.now()
         }
-        patience.demand(last)
+        deadline.demand(last)
         await pause(startPauseMs(performance.now() - startedAt), signal)
       }
     },
@@ -205,7 +205,7 @@ const startPauseMs = (elapsedMs: number): number => Math.min(200, 10 + elapsedMs
 const inspectEveryMs = 100
 
 /** `demand` throws ACTION_FAILED once an engine has not served for so many seconds, or loaded more of its data. */
-function patienceOf(seconds: number) {
+function progressDeadline(seconds: number) {
   let [progress, since] = ['', performance.now()]
   return {
     demand(last: unknown): void {

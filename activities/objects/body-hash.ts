@@ -5,7 +5,7 @@ import { threadProgram } from '../../lib/thread-program.ts'
 import type { HashJob, HashReply } from './hash-thread.ts'
 
 export interface Hashes {
-  /** Hex, both. MD5 may be empty when it was not asked for. */
+  /** Hex, both. MD5 is empty unless it was requested. */
   md5: string
   sha256: string
 }
@@ -16,7 +16,7 @@ const pieceBytes = 256 * KiB
 const maxPieces = 2
 
 /**
- * MD5, if asked for, and SHA-256 of a body, calculated in a thread: they take 2 ms of each megabyte, in which the process would answer nobody else. All
+ * MD5, if requested, and SHA-256 of a body, calculated in a thread: they take 2 ms of each megabyte, in which the process would answer nobody else. All
  * bodies of a process share the thread, each with two pieces at most, so that a large one delays a small one by milliseconds.
  */
 export class BodyHash {

@@ -36,7 +36,7 @@ export async function bringRelease(
   // A marker that survives a power cut proves that all of this is on the disk.
   await host.volumes.flush(release.appId)
   signal.throwIfAborted()
-  await mark(host, release, folders, { ...prepared, deploymentId: release.deploymentId, isClean })
+  await writeMarker(host, release, folders, { ...prepared, deploymentId: release.deploymentId, isClean })
   await recordWords(host, release, prepared)
   return prepared
 }
@@ -45,7 +45,7 @@ export async function bringRelease(
  * Writes the marker of a release. One that names a lender is written under the application's lock: what is settled or discarded there retains what
  * markers name. Rejects when the lender was removed since it was found, and the next attempt finds another.
  */
-async function mark(
+async function writeMarker(
   { locks }: AppHostOptions,
   { appId }: Release,
   folders: ReleaseFolders,

@@ -81,7 +81,14 @@ export const benchEngines: Record<EngineName, BenchEngine> = {
       }
     },
     bareDump: () => [
-      ...['sh', '-c', 'mysqldump "$@" | gzip -1 > /dump/bare', 'sh', `--socket=${places.run}/mysqld.sock`],
+      // Not by a pipe of the shell, whose status is that of `gzip`.
+      ...[
+        'sh',
+        '-ec',
+        'mkfifo /tmp/rows; gzip -1 < /tmp/rows > /dump/bare & mysqldump "$@" > /tmp/rows; wait $!',
+        'sh',
+      ],
+      `--socket=${places.run}/mysqld.sock`,
       ...[
         '--user=berth_platform',
         '--single-transaction',

@@ -1,3 +1,5 @@
+import { MiB } from '../../lib/bytes.ts'
+
 /** Kinds after which the engine serves. */
 const serving = ['create', 'start', 'resize', 'rotate', 'certify', 'restore', 'undo', 'upgrade'] as const
 
@@ -35,6 +37,14 @@ export const databaseSeconds = {
   copy: 3 * 3600,
   /** How long a script of the customer may keep a snapshot from beginning: the next account waits for the place. */
   script: 60,
+} as const
+
+/** What a host process reads of one database at most: it reads those of all accounts. Beyond it there is no snapshot. */
+export const comparisonLimits = {
+  /** All that one conversation reads of what a database defines; schemas of a hundred thousand tables have less. */
+  definitionBytes: 128 * MiB,
+  /** Of roles in roles, in Postgres. */
+  memberships: 100_000,
 } as const
 
 /** No password has this generation: the one that derives from it must always be refused. */

@@ -20,8 +20,8 @@ interface DuringStore {
 }
 
 /**
- * Stores a dump while it is made, and has it proved while its digest is read: not before, or both would share the processors. As `storeArchive` otherwise; when this settles, nothing
- * dumps any more.
+ * Stores a dump while it is made. Its digest is read once the archive is stored, so that it leaves the processors to what packs and hashes, and the
+ * proof begins meanwhile. As `storeArchive` otherwise; when this settles, nothing dumps any more.
  */
 export async function storeDump(
   options: ArchiveStoreOptions,

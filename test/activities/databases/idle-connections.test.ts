@@ -110,8 +110,12 @@ test.serial('an engine that no restart makes answer is not restarted by every at
       renewal.step((steps, input) => steps.reissueCertificate(input), undefined, number),
       { message: /does not answer/ },
     )
-  t.is(await host.restarts(attempt(1)), 1)
-  t.is(await host.restarts(attempt(4)), 0)
+  for (const [number, restarts] of [
+    [1, 1],
+    [3, 1],
+    [4, 0],
+  ] as const)
+    t.is(await host.restarts(attempt(number)), restarts, String(number))
 })
 
 test.serial(

@@ -102,6 +102,12 @@ test('a list is used as it was where the registry does not answer, and the regis
     registry.instead = (_, response) => Boolean(response.writeHead(status).end())
     t.true((await get(url)).body.equals(before))
   }
+  const silent = await scene(t)
+  silent.registry.gems.publish('tiny', '1.0.0')
+  const known = silent.registry.gems.listed()
+  await get(silent.url)
+  silent.registry.instead = () => true
+  t.true((await get(silent.url)).body.equals(known), 'after 5 s')
   await damageStored(folder)
   t.is((await get(url)).status, 307)
   registry.instead = (_, response) => Boolean(response.writeHead(404).end())

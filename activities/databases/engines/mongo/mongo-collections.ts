@@ -1,5 +1,5 @@
 import { BSON, type Db, type Document, type MongoClient } from 'mongodb'
-import { type Bound, boundOfDefinitions } from '../bounds.ts'
+import { limitOfDefinitions, type ReadLimit } from '../read-limits.ts'
 
 /** Values come as the types that they have in BSON, and not as those of the language. */
 const exact = { promoteValues: false, promoteLongs: false, promoteBuffers: false, bsonRegExp: true } as const
@@ -25,18 +25,21 @@ const isOwn = (database: string, name: string): boolean =>
 
 /**
  * All collections and views of the customer, without those that are empty of meaning to it: the server's own. Rejects with DumpPrevented for
- * more than the bound.
+ * more than the limit.
  */
-export async function collectionsOf(client: MongoClient, bound: Bound = boundOfDefinitions()): Promise<Collection[]> {
+export async function collectionsOf(
+  client: MongoClient,
+  limit: ReadLimit = limitOfDefinitions(),
+): Promise<Collection[]> {
   const { databases } = await client.db('admin').command({ listDatabases: 1, nameOnly: true })
   const collections: Collection[] = []
   for (const { name: database } of databases as { name: string }[]) {
     if (ownDatabases.has(database)) continue
     const db = client.db(database)
-    for (const bytes of await rawList(db, { listCollections: 1 }, bound)) {
+    for (const bytes of await rawList(db, { listCollections: 1 }, limit)) {
       const { name, type, options } = BSON.deserialize(bytes, exact) as Document
       if (!isOwn(database, name)) continue
-      const indexes = type === 'view' ? [] : await rawList(db, { listIndexes: name }, bound)
+      const indexes = type === 'view' ? [] : await rawList(db, { listIndexes: name }, limit)
       collections.push({
         ...{ database, name, type, options, capped: Boolean(options.capped?.valueOf()) },
         indexes: indexes.map(index => BSON.deserialize(index, exact)),
@@ -48,11 +51,11 @@ export async function collectionsOf(client: MongoClient, bound: Bound = boundOfD
 }
 
 /** All documents of a command that lists, in their bytes. */
-async function rawList(db: Db, command: Document, bound: Bound): Promise<Buffer[]> {
+async function rawList(db: Db, command: Document, limit: ReadLimit): Promise<Buffer[]> {
   const documents: Buffer[] = []
   for await (const document of db.runCursorCommand({ ...command, cursor: {} }, { raw: true } as object)) {
     const bytes = Buffer.from(document as Uint8Array)
-    bound.add(bytes.length)
+    limit.add(bytes.length)
     documents.push(bytes)
   }
   return documents

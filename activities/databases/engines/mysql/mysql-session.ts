@@ -1,6 +1,6 @@
 import { type Connection, escape as escaped } from 'mysql2'
 import type { LocalEngine } from '../../port.ts'
-import { type Bound, boundOfDefinitions } from '../bounds.ts'
+import { limitOfDefinitions, type ReadLimit } from '../read-limits.ts'
 import { platformConnection } from './mysql-connection.ts'
 
 /** The raw bytes of its columns, in the character set of each; null for NULL. */
@@ -31,26 +31,27 @@ export function mysqlSession<T>(
   work: (session: MysqlSession) => Promise<T>,
 ): Promise<T> {
   return platformConnection(engine, { seconds }, async (connection, stream) => {
-    const bound = boundOfDefinitions()
-    bound.watch(stream)
-    const session = sessionOf(connection, bound)
+    const limit = limitOfDefinitions()
+    limit.watch(stream)
+    const session = sessionOf(connection, limit)
     for (const statement of preparation) await session.rows(statement)
     return work(session)
   })
 }
 
-const sessionOf = (connection: Connection, bound: Bound): MysqlSession => ({
+const sessionOf = (connection: Connection, limit: ReadLimit): MysqlSession => ({
   rows: statement =>
     new Promise((done, failed) =>
       connection.query(raw(statement), (error, rows) => (error ? failed(error) : done(rows as unknown as RawRow[]))),
     ),
   async *batches(statement) {
-    const { bytes } = bound
-    bound.bytes = Number.NEGATIVE_INFINITY
+    // Rows pass by batch by batch, and are no definitions.
+    const { bytes } = limit
+    limit.bytes = Number.NEGATIVE_INFINITY
     try {
       yield* batches(connection, statement)
     } finally {
-      bound.bytes = bytes
+      limit.bytes = bytes
     }
   },
 })

@@ -5,8 +5,8 @@ import { ignoreError } from '../../../../lib/async/ignore-error.ts'
 import { pause } from '../../../../lib/async/loop.ts'
 import { customerUser } from '../../../../policy/databases/connection-url.ts'
 import { type DatabaseEngine, EngineUnavailable, type LocalEngine } from '../../port.ts'
-import { boundOfDefinitions } from '../bounds.ts'
 import { type EngineCall, engineCall, openSeconds } from '../engine-call.ts'
+import { limitOfDefinitions } from '../read-limits.ts'
 import { giveIdentity } from './postgres-identity.ts'
 import { configFile, dataFolder, platformRole, postgresSettings } from './postgres-settings.ts'
 import { scramVerifier } from './postgres-verifier.ts'
@@ -212,7 +212,7 @@ export async function asPlatform<T>(
   return conversation(config, call, { path: socket }, async client => {
     await client.connect()
     // A base backup passes by piece by piece.
-    if (!replication) boundOfDefinitions().watch(client.connection.stream)
+    if (!replication) limitOfDefinitions().watch(client.connection.stream)
     return work(client)
   })
 }

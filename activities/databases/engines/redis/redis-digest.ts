@@ -1,7 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { MiB } from '../../../../lib/bytes.ts'
-import { demandFew } from '../bounds.ts'
+import { demandFew } from '../read-limits.ts'
 import { boundReplies, call, fieldsOf, flat, hasCommand, inFixedOrder, scan } from './redis-replies.ts'
 import { add, type DigestLimits, digestOfParts, inPasses, type Part, UniqueSum } from './redis-sums.ts'
 

@@ -1,12 +1,12 @@
 import type { Redis } from 'ioredis'
-import { boundOfReply } from '../bounds.ts'
+import { limitOfReply } from '../read-limits.ts'
 import type { Part } from './redis-sums.ts'
 
 /** Ends the conversation, with DumpPrevented, once one reply has more bytes than this: it would be in memory as a whole. */
 export function boundReplies(redis: Redis, maxBytes: number): void {
-  const bound = boundOfReply(maxBytes)
+  const limit = limitOfReply(maxBytes)
   const isAnswered = () => {
-    bound.bytes = 0
+    limit.bytes = 0
   }
   const send = redis.sendCommand
   redis.sendCommand = (...command) => {
@@ -14,7 +14,7 @@ export function boundReplies(redis: Redis, maxBytes: number): void {
     answer.then(isAnswered, isAnswered)
     return answer
   }
-  bound.watch(redis.stream)
+  limit.watch(redis.stream)
 }
 
 /** Calls `take` with pages of what a command of the SCAN family iterates, in groups of `width` parts. Elements may come more than once. */

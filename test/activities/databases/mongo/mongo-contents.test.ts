@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto'
 import test, { type ExecutionContext } from 'ava'
 import { BSON, type Document, type MongoClient } from 'mongodb'
 import { DumpPrevented } from '../../../../activities/databases/contents.ts'
-import { boundOfDefinitions } from '../../../../activities/databases/engines/bounds.ts'
 import { contentsOf } from '../../../../activities/databases/engines/contents.ts'
 import { asPlatform, mongoEngine } from '../../../../activities/databases/engines/mongo/mongo.ts'
 import { collectionsOf } from '../../../../activities/databases/engines/mongo/mongo-collections.ts'
+import { limitOfDefinitions } from '../../../../activities/databases/engines/read-limits.ts'
 import { pause } from '../../../../lib/async/loop.ts'
 import { MiB } from '../../../../lib/bytes.ts'
 import { mongoStandIn } from '../../../../policy/databases/mongo.ts'
@@ -218,7 +218,7 @@ test.serial('mongo (stand-in): more definitions than its host can have in memory
     for (const name of ['a', 'b']) await client.db('default').createCollection(name, { validator })
   })
   const read = (max: number) =>
-    database.locally(local => asPlatform(local, {}, ({ client }) => collectionsOf(client, boundOfDefinitions(max))))
+    database.locally(local => asPlatform(local, {}, ({ client }) => collectionsOf(client, limitOfDefinitions(max))))
   t.is((await read(2 * MiB)).length, 2)
   const message = 'The database cannot be compared: what it defines has more than 1 MB.'
   await t.throwsAsync(read(MiB), { instanceOf: DumpPrevented, message })

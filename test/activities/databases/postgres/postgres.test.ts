@@ -182,6 +182,7 @@ test.serial('postgres: the settings follow from the memory, and are in effect', 
   const expected = {
     ...{ shared_buffers: '128MB', effective_cache_size: '307MB', work_mem: '4MB', maintenance_work_mem: '30MB' },
     ...{ autovacuum_work_mem: '15MB', max_connections: '122', superuser_reserved_connections: '10', jit: 'off' },
+    ...{ max_locks_per_transaction: '164' },
     ...{ max_wal_size: '512MB', TimeZone: 'UTC', log_destination: 'stderr', logging_collector: 'off', fsync: 'on' },
     ...{ password_encryption: 'scram-sha-256', allow_alter_system: 'off' },
     ...{ data_checksums: 'on', full_page_writes: 'on', synchronous_commit: 'on' },
@@ -196,7 +197,10 @@ test.serial('postgres: the settings follow from the memory, and are in effect', 
   t.deepEqual(role.rows, [{ rolconnlimit: -1, rolcreaterole: true, rolcreatedb: true }])
   const { traits, secrets } = await database()
   const settings = postgresEngine.settings({ ...traits, memoryMb: 32_768 }, secrets())['postgresql.conf']!
-  for (const line of ["shared_buffers = '8192MB'", "max_connections = '820'", "max_wal_size = '4096MB'"])
+  for (const line of [
+    ...["shared_buffers = '8192MB'", "max_connections = '820'", "max_locks_per_transaction = '64'"],
+    "max_wal_size = '4096MB'",
+  ])
     t.true(settings.includes(line), line)
 })
 

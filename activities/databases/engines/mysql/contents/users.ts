@@ -20,7 +20,7 @@ interface Named {
   name: string
 }
 
-/** All of them at \`localhost\`: at other hosts these names are the customer's to give. */
+/** All of them at `localhost`: at other hosts these names are the customer's to give. */
 const ownUsers = ['root', 'mysql.sys', 'mysql.session', 'mysql.infoschema', ...Object.values(platformUsers)]
 
 const account = (user: string, host: string): string => `${named(user)}@${named(host)}`

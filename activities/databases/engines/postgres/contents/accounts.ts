@@ -1,6 +1,7 @@
 import { type Client, escapeIdentifier, escapeLiteral } from 'pg'
 import { customerUser } from '../../../../../policy/databases/connection-url.ts'
-import { demandFew } from '../../bounds.ts'
+import { comparisonLimits } from '../../../../../policy/databases/database-steps.ts'
+import { demandFew } from '../../read-limits.ts'
 import { platformRole } from '../postgres-settings.ts'
 
 interface Role {
@@ -88,10 +89,8 @@ const accountsQuery = `select jsonb_build_object(
       where (d.datname is null or ${customerDatabases}) and (r.rolname is null or ${customerRoles})) t)
 ) as accounts`
 
-const maxMemberships = 100_000
-
 /** Reads them from a session in any database. Rejects with DumpPrevented for more roles in roles than anyone has on purpose. */
-export async function readAccounts(client: Client, max: number = maxMemberships): Promise<Accounts> {
+export async function readAccounts(client: Client, max: number = comparisonLimits.memberships): Promise<Accounts> {
   const { rows: counted } = await client.query('select count(*) as n from pg_auth_members')
   demandFew('memberships of roles', counted[0].n, max)
   const { rows } = await client.query(accountsQuery)

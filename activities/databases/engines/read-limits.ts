@@ -1,12 +1,10 @@
 import type { Duplex } from 'node:stream'
 import { MiB } from '../../../lib/bytes.ts'
+import { comparisonLimits } from '../../../policy/databases/database-steps.ts'
 import { DumpPrevented } from '../contents.ts'
 
-/** Of one database: schemas of a hundred thousand tables have less. The host process reads the databases of all accounts. */
-const definitionBytes = 128 * MiB
-
 /** Bytes that come from an engine and are in memory together. */
-export class Bound {
+export class ReadLimit {
   bytes = 0
   readonly #maxBytes: number
   readonly #words: string
@@ -35,12 +33,12 @@ export class Bound {
 }
 
 /** Of all that one conversation reads of what a database defines. */
-export const boundOfDefinitions = (maxBytes: number = definitionBytes): Bound =>
-  new Bound(maxBytes, 'The database cannot be compared: what it defines has')
+export const limitOfDefinitions = (maxBytes: number = comparisonLimits.definitionBytes): ReadLimit =>
+  new ReadLimit(maxBytes, 'The database cannot be compared: what it defines has')
 
 /** Of one reply that is in memory as a whole. */
-export const boundOfReply = (maxBytes: number): Bound =>
-  new Bound(maxBytes, 'The database cannot be compared: what it answers at once has')
+export const limitOfReply = (maxBytes: number): ReadLimit =>
+  new ReadLimit(maxBytes, 'The database cannot be compared: what it answers at once has')
 
 /** Throws DumpPrevented for a list that comes as one reply and is too long for that. */
 export function demandFew(what: string, count: unknown, max: number): void {
