@@ -175,6 +175,7 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
         )
         if (effect === 'after a restart') await restart(database, step.operationId)
         await answered(step, () => engineHosted.proveLogin(database, neverUsedGeneration, cancellationSignal()))
+        await engineHosted.certificateServed(database)
         return started(database)
       })
     },

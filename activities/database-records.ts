@@ -1,11 +1,11 @@
 import type { Db } from '../db/database.ts'
-import { recordCertificateServed } from '../db/databases/authorities.ts'
 import { removeDatabase, takeAnotherPort } from '../db/databases/database-creation.ts'
 import * as databases from '../db/databases/databases.ts'
 import { beginRotation, revertRotation } from '../db/databases/password-rotation.ts'
 import { readDatabaseFacts } from '../db/operations/database-facts.ts'
 import { claimNextOperationFor, type OperationClaim, wasTakenOver } from '../db/operations/operation-claims.ts'
 import type { DatabaseOperationKind } from '../db/operations/operation-kinds.ts'
+import { hasFailedBefore } from '../db/operations/operation-lookups.ts'
 import * as operations from '../db/operations/operations.ts'
 import type { Plans } from '../policy/accounts/plans.ts'
 import { cpusFor } from '../policy/apps/sizes.ts'
@@ -55,7 +55,7 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
         return {
           ...{ id, kind, databaseId, ownerId, hostId: at, wasDesired, wasRunning: runsOrRestarts(status) },
           wasRestarting: status === 'restarting',
-          isSameMemory: kind === 'resize' && Number(input.ramMb) === fromMb,
+          isSameMemory: kind === 'resize' && Number(input.ramMb) === fromMb && !(await hasFailedBefore(db, target, id)),
           mustFit: kind === 'resize' && mustFit(engine, { fromMb, toMb: Number(input.ramMb) }),
           wasBegun: await wasTakenOver(db, id),
         }
@@ -112,7 +112,6 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
           await demandInTime(trx, id, 'RESET_FAILED', 'The password was set too late, and the one before is set again.')
         await serves(trx, databaseId, started)
         await databases.recordDatabaseProvisioned(trx, databaseId)
-        if (operation.kind === 'certify') await recordCertificateServed(trx, databaseId)
         await operations.finishOperation(trx, id, { state: 'success' })
       })
     },

@@ -71,7 +71,8 @@ async function removeOlder(cacheFolder: string, name: string): Promise<void> {
     entry !== name && entry.startsWith(name.slice(0, hashAt)) && /^[0-9a-f]+\.tar$/.test(entry.slice(hashAt))
   for (const entry of (await readdir(cacheFolder)).filter(isOther)) {
     const path = `${cacheFolder}/${entry}`
-    if ((await stat(path)).mtimeMs < Date.now() - olderStaysMs) await rm(path, { force: true })
+    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Number.POSITIVE_INFINITY })) // another process removes it
+    if (mtimeMs < Date.now() - olderStaysMs) await rm(path, { force: true })
   }
 }
 

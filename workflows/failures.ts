@@ -34,6 +34,12 @@ export const isPlaceLost = (error: unknown): boolean => isOfType(error, placeLos
 /** Whether a step did not end in time: its host, and nothing that it worked on, is the reason. */
 export const isTimeout = (error: unknown): boolean => causeOf(error) instanceof TimeoutFailure
 
+/** Whether no host has taken a step in time, so that it has done nothing. */
+export function isStartTimeout(error: unknown): boolean {
+  const cause = causeOf(error)
+  return cause instanceof TimeoutFailure && cause.timeoutType === 'SCHEDULE_TO_START'
+}
+
 /** What a step failed with. */
 const causeOf = (error: unknown): unknown => (error instanceof ActivityFailure ? error.cause : error)
 

@@ -1,5 +1,5 @@
 import type { Db } from '../../db/database.ts'
-import { databasePasswordKey, ensureAuthority } from '../../db/databases/authorities.ts'
+import { databasePasswordKey, ensureAuthority, recordCertificateServed } from '../../db/databases/authorities.ts'
 import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
 import { pause } from '../../lib/async/loop.ts'
 import { remembered } from '../../lib/async/remembered.ts'
@@ -142,6 +142,9 @@ export function hostedEngines(options: HostedEngineOptions) {
         await writeSettings(folders, { ...files, [passwdFile]: passwdOf(traits.uid) }, traits.uid)
       })
     },
+
+    /** Records that a renewed certificate is served: until then the former one may be due. */
+    certificateServed: ({ id }: DatabaseFacts) => recordCertificateServed(db, id, now()),
 
     /**
      * Resolves once the engine in this container serves its data. Rejects with ACTION_FAILED when it ended, or did not within 60 s; of one that

@@ -63,6 +63,8 @@ export interface LocalEngine {
   socket: string
   secrets: DatabaseSecrets
   traits: DatabaseTraits
+  /** It holds what was dumped, which nobody changes. */
+  isCopy?: boolean
   /** Ends what is read, written or awaited of this engine: the call then rejects with the signal's reason. */
   signal?: AbortSignal | undefined
 }

@@ -86,7 +86,8 @@ export async function prepareCopy(
   const digest = await servingPrivately(options, database, signal, () =>
     hosted.locally(
       database,
-      async local => {
+      async engine => {
+        const local = { ...engine, isCopy: true }
         await hosted.adapterOf(database).setPassword(local)
         await contents.load(local, job(false, dump.disk))
         const digest = isCompared ? await contents.digest(local) : ''

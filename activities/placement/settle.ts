@@ -64,6 +64,10 @@ async function empty(releases: Tree, release: number, except: readonly string[] 
     folder.unlock()
     // First, because without its sections it could not be read.
     folder.remove(recordNames.manifest)
+    // By one step: what is half removed must not look like something that another release can use.
+    folder.remove(recordNames.dropped)
+    if (!except.includes('dependencies') && folder.stat('dependencies'))
+      renameSync(folder.at('dependencies'), folder.at(recordNames.dropped))
     for (const name of folder.list()) if (!except.includes(name)) folder.remove(name)
     folder.close()
     await yieldToEventLoop()

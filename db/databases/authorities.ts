@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { renewAt, standingOf, type Term, termOf, termUntil } from '../../policy/databases/certificate-terms.ts'
+import { renewAt, standingOf, type Term, termOf } from '../../policy/databases/certificate-terms.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import type { Db } from '../database.ts'
@@ -144,14 +144,16 @@ export async function storeCertificates(
     .update({ certificate, client_sealed, ...dates })
 }
 
-/** Records that the engine of a database serves its certificate: the next renewal is due when that is. */
-export async function recordCertificateServed(trx: Db, id: string, now: Date = new Date()): Promise<void> {
-  const row = await trx('databases').where({ id }).first('certificate_ends_at')
-  if (!row?.certificate_ends_at) return
-  const certificate = termUntil(row.certificate_ends_at)
-  const { issuing } = standingOf(await listAuthorities(trx), now)
-  const certificate_renew_at = renewAt(certificate, issuing?.term ?? certificate)
-  await trx('databases').where({ id }).update({ certificate_renew_at, renewal_failures: 0 })
+/** Records that the engine of a database serves its certificate, which says when the next renewal is due. */
+export async function recordCertificateServed(db: Db, id: string, now: Date): Promise<void> {
+  const row = await db('databases').where({ id }).first('certificate')
+  if (!row?.certificate) return
+  const term = termOf(row.certificate)
+  const { issuing } = standingOf(await listAuthorities(db), now)
+  const certificate_renew_at = renewAt(term, issuing?.term ?? term)
+  await db('databases')
+    .where({ id, certificate: row.certificate })
+    .update({ certificate_renew_at, renewal_failures: 0 })
 }
 
 /** What an owner reads, PEM. Throws READ_FAILED when it cannot be decrypted, or is not issued yet. */

@@ -14,7 +14,7 @@ export interface QueuedRenewal {
 
 /**
  * Queues the renewal of certificates that are due at `now`, of up to `limit` databases that run and have nothing else to do, the longest
- * due first. The next attempt of each comes later each time; success, of whatever renewal, sets the next date (`storeCertificates`).
+ * due first. The next attempt of each comes later each time; success sets the next date (`recordCertificateServed`).
  */
 export async function queueRenewals(trx: Db, limit: number, now: Date): Promise<QueuedRenewal[]> {
   const { rows }: { rows: { id: string; owner_id: string; renewal_failures: number }[] } = await trx.raw(

@@ -110,3 +110,14 @@ export async function secondsUntilAnswer(db: Db, id: string): Promise<number | n
     .first(db.raw('extract(epoch from end_before - clock_timestamp())::float8 as seconds'))
   return row?.seconds ?? null
 }
+
+/** Whether the operation before this one, of its target and kind, has failed: what it was to change may be half changed. */
+export async function hasFailedBefore(db: Db, { type, id: targetId }: OperationTarget, id: string): Promise<boolean> {
+  const { seq, kind } = await db('operations').where({ id }).first('seq', 'kind')
+  const before = await db('operations')
+    .where({ target_type: type, target_id: targetId, kind })
+    .where('seq', '<', seq)
+    .orderBy('seq', 'desc')
+    .first('state')
+  return before?.state === 'error'
+}

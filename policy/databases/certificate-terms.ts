@@ -32,12 +32,6 @@ export function termOf(pem: string): Term {
   return { beginsAt: new Date(validFrom), endsAt: new Date(validTo) }
 }
 
-/** The validity of a certificate of a database that ends then. */
-export const termUntil = (endsAt: Date): Term => ({
-  beginsAt: new Date(endsAt.getTime() - certificateTerms.days * dayMs),
-  endsAt,
-})
-
 const partOf = ({ beginsAt, endsAt }: Term): Date =>
   new Date(beginsAt.getTime() + (endsAt.getTime() - beginsAt.getTime()) * certificateTerms.renewShare)
 

@@ -41,8 +41,10 @@ export const databaseSeconds = {
 
 /** What a host process reads of one database at most: it reads those of all accounts. Beyond it there is no snapshot. */
 export const comparisonLimits = {
-  /** All that one conversation reads of what a database defines; schemas of a hundred thousand tables have less. */
+  /** All that one conversation reads of what a database defines; about 5,000 tables of 150 columns, or 50,000 of 10. */
   definitionBytes: 128 * MiB,
+  /** The same of a copy: earlier versions have taken snapshots of more, which can still be restored. */
+  copyBytes: 1024 * MiB,
   /** Of roles in roles, in Postgres. */
   memberships: 100_000,
 } as const

@@ -8,7 +8,7 @@ import { holdSnapshotSlot, releaseSnapshotSlot } from '../../db/snapshots/snapsh
 import type { DatabaseStepName } from '../../policy/databases/database-steps.ts'
 import { databaseLaneId } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { plansOfMemory } from '../kit/rows/rows.ts'
+import { plansOfMemory, rows } from '../kit/rows/rows.ts'
 import { laneKit } from './lane-kit.ts'
 
 /** Steps that fail, by the database: how often. */
@@ -317,6 +317,9 @@ test('another memory takes one stop and one start; when the engine does not serv
   t.like(await command('resize', { ramMb: 2048 }), { state: 'error', code: 'ACTION_FAILED' })
   t.like(await row(), { ram_mb: 1024, status: 'running' })
   t.is(host().runs, 1024)
+  const begun = databases.steps(id).length
+  t.is((await command('resize', { ramMb: 1024 })).state, 'success')
+  t.true(databases.steps(id).length > begun, 'after a failure the row alone is not believed')
 
   await command('stop')
   t.is((await command('resize', { ramMb: 512 })).state, 'success')
@@ -428,6 +431,19 @@ test.serial('a snapshot takes a slot in the step that copies, and stands in line
   t.is((await run.ended(second.operation_id)).state, 'success')
   t.deepEqual(steps.slice(1), ['awaitDatabaseSnapshotPlace', 'takeDatabaseSnapshot'])
   await (await kit).keep('database-snapshot-in-line', id)
+})
+
+test.serial('a snapshot at a host that is away stands in line, where operators see what it waits for', async t => {
+  const all = await scene()
+  const { created, id, user, db, databaseLanes } = all
+  await created()
+  await rows(db).databaseHost('away')
+  await db('databases').where({ id }).update({ host_id: 'away' })
+  const snapshot = await snapshotOf(all)
+  await databaseLanes.wake(id, user.id)
+  const step = async () => (await operations.findOperation(db, snapshot.operation_id))?.step ?? ''
+  await comesTrue(async () => (await step()).startsWith('waiting for its host'))
+  t.pass()
 })
 
 test('a stop does not wait for a snapshot, which ends; a rotation leaves it alone', async t => {

@@ -95,10 +95,11 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
     }),
     /** Dumps, loads and compares: few per host at a time, because it reads and writes everything. */
     copy: proxyActivities<DatabaseSnapshotActivities>(copying),
-    /** The same for what takes a slot by itself, if one is free: it does not wait here for those who work in theirs. */
+    /** The same for what takes a slot by itself, if one is free: it does not wait here for those who work in theirs, nor for a host that is away. */
     inFreeSlot: proxyActivities<Pick<DatabaseSnapshotActivities, 'takeDatabaseSnapshot'>>({
       ...copying,
       taskQueue: queues.snapshotPlaces,
+      scheduleToStartTimeout: '8s',
     }),
     /** The same for a drill, which is evidence also when it fails. */
     drill: proxyActivities<DatabaseSnapshotActivities>({

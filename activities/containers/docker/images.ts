@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs'
 import type Docker from 'dockerode'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
+import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { engines } from '../../../policy/databases/engines.ts'
 import { imagePulls } from '../../../policy/hosts/host-slots.ts'
 import { runtimes } from '../../../policy/runtimes.ts'
@@ -111,7 +112,9 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = 
       if (replaced.length === 0) return
       const kept = await except()
       for (const { Id } of replaced.filter(({ Id }) => !kept.includes(Id)))
-        await call(abortSignal => docker.getImage(Id).remove({ abortSignal })).catch(unless(404, 409))
+        await call(abortSignal => docker.getImage(Id).remove({ abortSignal })).catch(
+          ignoreError('it is removed, or used: the next look tries again'),
+        )
     },
 
     async ensure(image: string, onProgress: Progress = () => {}): Promise<void> {

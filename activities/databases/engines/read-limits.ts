@@ -2,6 +2,7 @@ import type { Duplex } from 'node:stream'
 import { MiB } from '../../../lib/bytes.ts'
 import { comparisonLimits } from '../../../policy/databases/database-steps.ts'
 import { DumpPrevented } from '../contents.ts'
+import type { LocalEngine } from '../port.ts'
 
 /** Bytes that come from an engine and are in memory together. */
 export class ReadLimit {
@@ -33,8 +34,11 @@ export class ReadLimit {
 }
 
 /** Of all that one conversation reads of what a database defines. */
-export const limitOfDefinitions = (maxBytes: number = comparisonLimits.definitionBytes): ReadLimit =>
+export const limitOfDefinitions = (maxBytes: number): ReadLimit =>
   new ReadLimit(maxBytes, 'The database cannot be compared: what it defines has')
+
+export const maxDefinitions = ({ isCopy = false }: Pick<LocalEngine, 'isCopy'>): number =>
+  isCopy ? comparisonLimits.copyBytes : comparisonLimits.definitionBytes
 
 /** Of one reply that is in memory as a whole. */
 export const limitOfReply = (maxBytes: number): ReadLimit =>

@@ -236,7 +236,7 @@ test('an image with an older version of our program is made anew, one with the p
 
 test('images with older versions of our programs are removed, but not those of a container or of a database', async t => {
   const [removed, filters]: [string[], string[]] = [[], []]
-  let listed = ['used', 'pinned', 'gone', 'old']
+  let listed = ['used', 'pinned', 'gone', 'broken', 'old']
   const server = createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url!, 'http://engine')
     if (request.method === 'GET') {
@@ -245,13 +245,13 @@ test('images with older versions of our programs are removed, but not those of a
     }
     const image = pathname.split('/').at(-1)!
     removed.push(`${request.method} ${image}`)
-    response.writeHead({ used: 409, gone: 404 }[image] ?? 200).end('[]')
+    response.writeHead({ used: 409, gone: 404, broken: 500 }[image] ?? 200).end('[]')
   })
   const address = await listening(server)
   t.teardown(() => server.close())
   const host = dockerHost({ dockerHost: address, makeRootfs: async () => null })
   await host.removeReplacedImages(async () => ['pinned', 'another'])
-  t.deepEqual(removed, ['DELETE used', 'DELETE gone', 'DELETE old'])
+  t.deepEqual(removed, ['DELETE used', 'DELETE gone', 'DELETE broken', 'DELETE old'])
   t.deepEqual(
     filters.map(text => JSON.parse(text)),
     [{ dangling: ['true'], label: [programLabel] }],

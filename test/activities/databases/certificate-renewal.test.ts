@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { connect, createServer } from 'node:tls'
 import test, { type ExecutionContext } from 'ava'
 import { makeAuthority } from '../../../activities/certificates/authority.ts'
-import { databaseRecords } from '../../../activities/database-records.ts'
 import { engineOf } from '../../../activities/databases/engines/select.ts'
 import { hostedEngines } from '../../../activities/databases/hosted-engine.ts'
 import { databaseVolume } from '../../../activities/databases/names.ts'
@@ -15,8 +14,6 @@ import { certificateOf } from '../../../api/v2/databases/credentials.ts'
 import { ensureAuthority } from '../../../db/databases/authorities.ts'
 import { loadDatabase } from '../../../db/databases/databases.ts'
 import { readFactsOfDatabase } from '../../../db/operations/database-facts.ts'
-import { enqueueOperation } from '../../../db/operations/operations.ts'
-import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
 import { sealKeys } from '../../../policy/seal.ts'
 import { ownFolder } from '../../kit/folders.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -120,25 +117,28 @@ test.serial('a start renews certificates that are due, and serves with the prese
 })
 
 test.serial('a renewal counts once the engine serves it: until then the former certificate may be due', async t => {
-  const { db, clock, settle, read, row, at } = await scene(t)
+  const { db, clock, settle, hosted, facts, read, row, at } = await scene(t)
   await settle('start')
-  const { id, owner_id: ownerId, certificate_renew_at: due } = await row()
+  const { certificate_renew_at: due } = await row()
   await db('databases').update({ renewal_failures: 2 })
   clock.day = 300
   await settle('renew')
   t.like(await row(), { certificate: read('server.crt'), certificate_renew_at: due, renewal_failures: 2 })
-
-  await db('operations').update({ state: 'success', finished_at: new Date() })
-  const target = { targetType: 'database', targetId: id, ownerId, actor: ownerId } as const
-  const { id: operationId } = await enqueueOperation(db, { ...target, kind: 'certify' })
-  const claim = { run: 'run', step: 1 }
-  const records = databaseRecords({ db, plans, ports: { from: 1, to: 2 }, claim: () => claim })
-  const operation = (await records.claimNextOfDatabase(id, { underWay: [] }))!
-  t.is(operation.id, operationId)
-  const started = { containerId: 'c', startedAt: new Date().toISOString(), bootId: 'boot' }
-  await records.databaseServes(operation, started)
+  await hosted.certificateServed(await facts())
   t.is((await row()).renewal_failures, 0)
   t.true(Math.abs((await row()).certificate_renew_at!.getTime() - at(300 + 397 * (2 / 3)).getTime()) < dayMs)
+})
+
+test.serial('a renewal from an authority that ends soon is due when a start would be', async t => {
+  const { db, at, clock, settle, hosted, facts, row } = await scene(t)
+  await ensureAuthority(db, keys, makeAuthority, at(-3550))
+  clock.day = 0
+  await settle('start')
+  const due = (await row()).certificate_renew_at!
+  t.true(due > at(1))
+  await settle('renew')
+  await hosted.certificateServed(await facts())
+  t.true(Math.abs((await row()).certificate_renew_at!.getTime() - due.getTime()) < dayMs / 4)
 })
 
 test.serial('clients verify before, during and after the change of the authority', async t => {

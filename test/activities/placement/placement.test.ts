@@ -336,6 +336,22 @@ test('what an application may not remove is removed by the host and reported, an
   t.is(warnings.length, 2)
 })
 
+test('dependencies that are half removed are not there for a later release', async t => {
+  demandRoot()
+  const { root, request, bring, settleFirst } = await volumeWith(t, { a: '1' })
+  await settleFirst()
+  const left: string[][] = []
+  const reporting = placement({ warn: () => void left.push(readdirSync(root(2))) })
+  for (const release of [2, 3, 4]) {
+    bring(release, { a: String(release) })
+    await placing.place(request(release))
+  }
+  lay(join(root(2), 'dependencies'), { 'left-pad/index.js': 'x' }) // belongs to root
+  await reporting.settle(request(4))
+  t.true(left[0]?.includes('dropped'))
+  t.false(left[0]?.includes('dependencies'))
+})
+
 test('a release whose dependencies a later one uses is retained as long as that one', async t => {
   const { root, request, bring, volume } = await volumeWith(t, { a: '1' })
   lay(join(root(1), 'dependencies'), { 'left-pad/index.js': 'x' })

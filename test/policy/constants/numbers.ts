@@ -204,8 +204,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'databases/database-steps.ts': {
     databaseSeconds: { serve: 60, initialise: 60, login: 10, copy: 10_800, script: 60 },
     neverUsedGeneration: 0,
-    // 128 MB of definitions in a host process.
-    comparisonLimits: { definitionBytes: 134_217_728, memberships: 100_000 },
+    // 128 MB of definitions in a host process, 1 GB of a copy.
+    comparisonLimits: { definitionBytes: 134_217_728, copyBytes: 1_073_741_824, memberships: 100_000 },
   },
   // Owners are warned again after an hour at the soonest, of memory once it was below 80 %, of disk once it was 5 points below the level.
   'databases/database-warnings.ts': {

@@ -17,7 +17,8 @@ export interface ImageIdsOptions {
 
 /**
  * Records which images this host has under the names of databases' images, until the signal aborts. `berth databases upgrade` compares them
- * with those that databases run with. Images of older versions of our programs are removed once no database is to start with them.
+ * with those that databases run with. When one has changed, and at the start, images of older versions of
+ * our programs are removed that no database is to start with.
  */
 export async function reportImageIds(options: ImageIdsOptions, signal: AbortSignal): Promise<void> {
   const { db, engine, hostId, databases, log, everySeconds = roundSeconds.databaseImageIds } = options
@@ -29,7 +30,8 @@ export async function reportImageIds(options: ImageIdsOptions, signal: AbortSign
       if (id !== null) ids[image] = id
     }
     const found = JSON.stringify(ids)
-    if (found !== recorded) await recordDatabaseImageIds(db, hostId, ids)
+    if (found === recorded) return
+    await recordDatabaseImageIds(db, hostId, ids)
     recorded = found
     await engine.removeReplacedImages(() => imagesOfDatabases(db))
   }

@@ -1,5 +1,5 @@
 import { BSON, type Db, type Document, type MongoClient } from 'mongodb'
-import { limitOfDefinitions, type ReadLimit } from '../read-limits.ts'
+import type { ReadLimit } from '../read-limits.ts'
 
 /** Values come as the types that they have in BSON, and not as those of the language. */
 const exact = { promoteValues: false, promoteLongs: false, promoteBuffers: false, bsonRegExp: true } as const
@@ -27,10 +27,7 @@ const isOwn = (database: string, name: string): boolean =>
  * All collections and views of the customer, without those that are empty of meaning to it: the server's own. Rejects with DumpPrevented for
  * more than the limit.
  */
-export async function collectionsOf(
-  client: MongoClient,
-  limit: ReadLimit = limitOfDefinitions(),
-): Promise<Collection[]> {
+export async function collectionsOf(client: MongoClient, limit: ReadLimit): Promise<Collection[]> {
   const { databases } = await client.db('admin').command({ listDatabases: 1, nameOnly: true })
   const collections: Collection[] = []
   for (const { name: database } of databases as { name: string }[]) {

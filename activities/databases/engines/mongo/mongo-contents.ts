@@ -7,6 +7,7 @@ import { databaseSeconds } from '../../../../policy/databases/database-steps.ts'
 import { type DatabaseContents, DumpCorrupt } from '../../contents.ts'
 import { type DumpFile, type DumpReader, type DumpWriter, readDump, writeDump } from '../../dump-files.ts'
 import type { LocalEngine } from '../../port.ts'
+import { limitOfDefinitions, maxDefinitions } from '../read-limits.ts'
 import { asPlatform } from './mongo.ts'
 import { type Collection, collectionsOf } from './mongo-collections.ts'
 import { batchDocuments, DocumentSum, readDocuments } from './mongo-documents.ts'
@@ -27,7 +28,7 @@ const metadata = '.metadata.json'
 export const mongoContents: DatabaseContents = {
   async dump(engine, job) {
     return writeDump(job, engine.signal, writer =>
-      reading(engine, (client, session) => readContents(client, session, writer)),
+      reading(engine, (client, session) => readContents(client, session, maxDefinitions(engine), writer)),
     )
   },
 
@@ -43,7 +44,7 @@ export const mongoContents: DatabaseContents = {
     })
   },
 
-  digest: engine => reading(engine, (client, session) => readContents(client, session, null)),
+  digest: engine => reading(engine, (client, session) => readContents(client, session, maxDefinitions(engine), null)),
 }
 
 /**
@@ -76,9 +77,14 @@ async function reading<T>(
 }
 
 /** Resolves to the digest, SHA-256 in hex. */
-async function readContents(client: MongoClient, session: ClientSession, writer: DumpWriter | null): Promise<string> {
+async function readContents(
+  client: MongoClient,
+  session: ClientSession,
+  maxBytes: number,
+  writer: DumpWriter | null,
+): Promise<string> {
   const lines: string[] = []
-  for (const collection of await collectionsOf(client)) {
+  for (const collection of await collectionsOf(client, limitOfDefinitions(maxBytes))) {
     const { database, name, type, bytes } = collection
     const sum = new DocumentSum(collection.capped)
     const file = fileOf(database, name)

@@ -1,6 +1,6 @@
 import { type Connection, escape as escaped } from 'mysql2'
 import type { LocalEngine } from '../../port.ts'
-import { limitOfDefinitions, type ReadLimit } from '../read-limits.ts'
+import { limitOfDefinitions, maxDefinitions, type ReadLimit } from '../read-limits.ts'
 import { platformConnection } from './mysql-connection.ts'
 
 /** The raw bytes of its columns, in the character set of each; null for NULL. */
@@ -31,7 +31,7 @@ export function mysqlSession<T>(
   work: (session: MysqlSession) => Promise<T>,
 ): Promise<T> {
   return platformConnection(engine, { seconds }, async (connection, stream) => {
-    const limit = limitOfDefinitions()
+    const limit = limitOfDefinitions(maxDefinitions(engine))
     limit.watch(stream)
     const session = sessionOf(connection, limit)
     for (const statement of preparation) await session.rows(statement)

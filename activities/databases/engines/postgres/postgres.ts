@@ -6,7 +6,7 @@ import { pause } from '../../../../lib/async/loop.ts'
 import { customerUser } from '../../../../policy/databases/connection-url.ts'
 import { type DatabaseEngine, EngineUnavailable, type LocalEngine } from '../../port.ts'
 import { type EngineCall, engineCall, openSeconds } from '../engine-call.ts'
-import { limitOfDefinitions } from '../read-limits.ts'
+import { limitOfDefinitions, maxDefinitions } from '../read-limits.ts'
 import { giveIdentity } from './postgres-identity.ts'
 import { configFile, dataFolder, platformRole, postgresSettings } from './postgres-settings.ts'
 import { scramVerifier } from './postgres-verifier.ts'
@@ -185,10 +185,11 @@ export interface PlatformSession {
 
 /** One conversation as the platform's role, through the socket. */
 export async function asPlatform<T>(
-  { socket, secrets, signal }: LocalEngine,
+  engine: LocalEngine,
   { seconds = openSeconds, database = 'postgres', settings = {}, replication = false }: PlatformSession,
   work: (client: Client) => Promise<T>,
 ): Promise<T> {
+  const { socket, secrets, signal } = engine
   const own = {
     search_path: 'pg_catalog',
     statement_timeout: `${seconds}s`,
@@ -212,7 +213,7 @@ export async function asPlatform<T>(
   return conversation(config, call, { path: socket }, async client => {
     await client.connect()
     // A base backup passes by piece by piece.
-    if (!replication) limitOfDefinitions().watch(client.connection.stream)
+    if (!replication) limitOfDefinitions(maxDefinitions(engine)).watch(client.connection.stream)
     return work(client)
   })
 }
