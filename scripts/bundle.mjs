@@ -67,7 +67,7 @@ export async function bundlePrograms(folder, onChild = () => {}) {
   })
   mkdirSync(join(folder, 'bundle'))
   for (const { path, text } of outputFiles)
-    writeFileSync(path, path.endsWith('.map') ? slimMap(JSON.parse(text)) : inAscii(namedOnce(text)))
+    writeFileSync(path, path.endsWith('.map') ? slimMap(JSON.parse(text)) : inAscii(text))
   const own = path => import(pathToFileURL(join(folder, path)).href)
   for (const path of entries) {
     const root = posix.relative(posix.dirname(path), '.')
@@ -97,14 +97,6 @@ const flagsOf = {
 /** One byte for each character takes the least time to read. esbuild escapes none in regular expressions and comments. */
 export const inAscii = text =>
   text.replace(/[^\0-\x7f]/g, unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
-
-const nameGiver = 'var __name = (target, value) => '
-
-/** esbuild gives a name to each function and class whenever it is made, also to the many that have it. */
-export function namedOnce(text) {
-  if (!text.includes(nameGiver)) throw new Error('The bundler keeps names in another way than it did.')
-  return text.replace(nameGiver, `${nameGiver}target.name === value ? target : `)
-}
 
 /** Records what V8, started with these flags, makes of a bundle. */
 async function record(folder, name, flags, onChild) {

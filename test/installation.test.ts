@@ -1,7 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { runInNewContext } from 'node:vm'
 import test from 'ava'
-import { transform } from 'esbuild'
 import { clusterForm } from '../cli/services/postgres-cluster.ts'
 import { parseConfig } from '../policy/config.ts'
 import { systemStores } from '../policy/hosts/build-settings.ts'
@@ -327,25 +325,4 @@ test('a bundle is read one byte for each character', async t => {
   const text = 'const seen = /^\\s+✔ (.*)/u.test(name) // §'
   t.is(inAscii(text), 'const seen = /^\\s+\\u2714 (.*)/u.test(name) // \\u00a7')
   t.true(new RegExp(inAscii('^[✔😀]$'), 'u').test('😀'))
-})
-
-test('a bundle gives a name to the functions and classes that would have another, and to no others', async t => {
-  const { namedOnce } = await import(new URL('../scripts/bundle.mjs', import.meta.url).href)
-  // Where names meet, esbuild adds a number.
-  const contents = `function own() {} class Own {}
-    { function met() {} exports.first = [own, Own, met] }
-    { const met = () => {}; const Met = class {}; exports.second = [met, Met] }`
-  const { code } = await transform(contents, { keepNames: true, format: 'cjs' })
-  t.regex(code, /__name\(met2, "met"\)/)
-  const exports: Record<string, { name: string }[]> = {}
-  const given: string[] = []
-  const define = (target: object, key: string, as: PropertyDescriptor) => {
-    given.push(as.value)
-    return Object.defineProperty(target, key, as)
-  }
-  runInNewContext(namedOnce(code).replace('Object.defineProperty', 'define'), { exports, define })
-  const names = Object.values(exports).flatMap(some => some.map(({ name }) => name))
-  t.deepEqual(names, ['own', 'Own', 'met', 'met', 'Met'])
-  t.deepEqual(given, ['met', 'met'])
-  t.throws(() => namedOnce('const __name = 1'))
 })
