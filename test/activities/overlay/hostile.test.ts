@@ -102,6 +102,7 @@ test.before(async () => {
   await host.ensureNetwork(network)
   await volumes.ensure(appId, release.diskMb, uid)
   await writeFile(join(files, 'main.py'), program)
+  await writeFile(join(files, 'requirements.txt'), 'six') // something to install, without which nothing is copied
   const spec = appContainer(release, { files, dependencies: null }, {}, traits)
   await host.create(spec)
   await host.start(spec.name)

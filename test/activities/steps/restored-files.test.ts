@@ -49,7 +49,8 @@ async function scene() {
   const restore = async () => {
     if (disk.full) throw new Error('ENOSPC: no space left on /var/lib/berth/hosts/h1/mounts/data')
   }
-  const { activities } = hostSteps(db, 'h1', folder, { placement: { restore } as never })
+  const inSlot = (_account: string, _signal: AbortSignal, work: () => Promise<unknown>) => work()
+  const { activities } = hostSteps(db, 'h1', folder, { placement: { restore, inSlot } as never })
   const attempt = (n: number) =>
     asActivity({ run: 'lane', step: 5 }, () => activities.restoreFiles(release), undefined, n).then(
       () => null,
