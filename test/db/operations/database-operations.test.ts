@@ -154,9 +154,9 @@ test('everything that decides about a step is read from the current rows', async
         cpus: 1,
         hostId: 'h1',
       },
-      ...{ hostAddress: '127.0.0.1', port, uid, generation: 2, nextGeneration: 2, passwordGeneration: 3 },
+      ...{ port, uid, generation: 2, nextGeneration: 2, passwordGeneration: 3 },
       ...{ certificate: 'PEM', certificateRenewAt: null, readOnly: false },
-      ...{ status: 'running', desired: 'running', containerId: 'c', provisioned: true },
+      ...{ status: 'running', desired: 'running' },
     },
   })
   await removeDatabase(db, id)
