@@ -133,21 +133,22 @@ export async function lenderOf(volume: string, release: number): Promise<number 
 
 /** The folder with the dependencies of a release; null when it needs none. Throws ACTION_FAILED when they are missing: it would start without. */
 export async function dependenciesOf(volume: string, release: number): Promise<string | null> {
-  const lender = await lenderOf(volume, release)
-  if (lender === 'lost')
-    throw refusal(
-      'ACTION_FAILED',
-      'The installed dependencies are no longer at the host. Deploy the application again.',
-    )
+  const lender = await presentLenderOf(volume, release)
   return lender === null ? null : releaseFolders(volume, lender).dependencies
 }
 
 /** From its next start on, a release uses the dependencies of a later one. Throws as `dependenciesOf`. */
 export async function lendDependencies(volume: string, to: number, from: number): Promise<void> {
-  const lender = (await dependenciesOf(volume, from)) && (await lenderOf(volume, from))
-  if (typeof lender !== 'number' || lender === to) return
+  const lender = await presentLenderOf(volume, from)
+  if (lender === null || lender === to) return
   const lent = { ...(await readPrepared(releaseFolders(volume, to))), install: null, dependenciesOf: lender }
   await writePrepared(releaseFolders(volume, to), { ...lent, isLent: true })
+}
+
+async function presentLenderOf(volume: string, release: number): Promise<number | null> {
+  const lender = await lenderOf(volume, release)
+  if (lender !== 'lost') return lender
+  throw refusal('ACTION_FAILED', 'The installed dependencies are no longer at the host. Deploy the application again.')
 }
 
 export async function exists(path: string): Promise<boolean> {
