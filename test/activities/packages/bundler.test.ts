@@ -2,7 +2,7 @@ import test from 'ava'
 import { type Files, textIn } from '../../kit/hosts/installs.ts'
 import { packageRegistry } from '../../kit/hosts/package-registry.ts'
 import { packageSteps } from '../../kit/hosts/package-steps.ts'
-import { damageStored, get, hasDocumentsAlone, loopbackPackages, processIn } from '../../kit/hosts/packages.ts'
+import { damageStored, get, hasDocumentsAlone, killDuringDownload, loopbackPackages } from '../../kit/hosts/packages.ts'
 import { toolImages } from '../../kit/hosts/tool-images.ts'
 
 /* Gems: with the real bundler in build containers, and by requests as it makes them. */
@@ -70,13 +70,7 @@ test.serial('a build with bundler whose cache is killed during a download is tri
   t.timeout(170_000)
   const { registry, app, folder } = await scene(t)
   const { archive, bytes } = registry.gems.publish('tiny', '1.0.0')
-  let kills = 0
-  registry.instead = ({ url }, response) => {
-    if (url !== archive || kills++ > 0) return false
-    response.writeHead(200, { 'content-length': bytes.length }).write(bytes.subarray(0, 20))
-    void processIn(folder).then(pid => process.kill(pid, 'SIGKILL'))
-    return true
-  }
+  killDuringDownload(registry, folder, archive, bytes)
   const { folders } = await (await app()).push(gemfile('gem "tiny"'), ruby)
   t.not(await textIn(folders.dependencies, sourceOf('tiny-1.0.0')), null)
   t.is(registry.count(archive), 2)

@@ -2,7 +2,7 @@ import test from 'ava'
 import { type Files, textIn } from '../../kit/hosts/installs.ts'
 import { packageRegistry } from '../../kit/hosts/package-registry.ts'
 import { packageSteps } from '../../kit/hosts/package-steps.ts'
-import { damageStored, get, hasDocumentsAlone, loopbackPackages, processIn } from '../../kit/hosts/packages.ts'
+import { damageStored, get, hasDocumentsAlone, killDuringDownload, loopbackPackages } from '../../kit/hosts/packages.ts'
 import { toolImages } from '../../kit/hosts/tool-images.ts'
 
 /* Crates: with the real cargo in build containers, and by requests as it makes them. */
@@ -46,13 +46,7 @@ test.serial('a build with cargo whose cache is killed during a download is tried
   t.timeout(170_000)
   const { registry, app, folder } = await scene(t)
   const { archive, bytes } = registry.publishCrate('Tiny', '1.0.0')
-  let kills = 0
-  registry.instead = ({ url }, response) => {
-    if (url !== archive || kills++ > 0) return false
-    response.writeHead(200, { 'content-length': bytes.length }).write(bytes.subarray(0, 20))
-    void processIn(folder).then(pid => process.kill(pid, 'SIGKILL'))
-    return true
-  }
+  killDuringDownload(registry, folder, archive, bytes)
   const { folders, log } = await (await app()).push(files, rust, downloads)
   t.regex((await textIn(folders.dependencies, 'app')) ?? '', /name = "Tiny"/)
   t.regex(log, /could not be installed from the cache of the host/)

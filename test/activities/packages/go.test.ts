@@ -7,8 +7,8 @@ import {
   demandPassedOn,
   get,
   hasDocumentsAlone,
+  killDuringDownload,
   loopbackPackages,
-  processIn,
 } from '../../kit/hosts/packages.ts'
 import { zipOf } from '../../kit/zips.ts'
 
@@ -64,13 +64,7 @@ test.serial('a build whose cache is killed during a download is tried once more 
   t.timeout(170_000)
   const { registry, app, folder } = await scene(t)
   const { zip, bytes, sums } = registry.publishModule('example.test/tiny', 'v1.0.0')
-  let kills = 0
-  registry.instead = ({ url }, response) => {
-    if (url !== zip || kills++ > 0) return false
-    response.writeHead(200, { 'content-length': bytes.length }).write(bytes.subarray(0, 20))
-    void processIn(folder).then(pid => process.kill(pid, 'SIGKILL'))
-    return true
-  }
+  killDuringDownload(registry, folder, zip, bytes)
   const { folders, log } = await (await app()).push(program('example.test/tiny', sums), go, downloads)
   t.not(await textIn(folders.dependencies, 'app'), null)
   t.regex(log, /could not be installed from the cache of the host/)

@@ -9,8 +9,8 @@ import {
   demandPassedOn,
   get,
   hasDocumentsAlone,
+  killDuringDownload,
   loopbackPackages,
-  processIn,
 } from '../../kit/hosts/packages.ts'
 import { toolImages } from '../../kit/hosts/tool-images.ts'
 
@@ -80,13 +80,7 @@ test.serial('a build with Maven whose cache is killed during a download is tried
   t.timeout(170_000)
   const { registry, app, folder } = await scene(t)
   const { jar, bytes } = registry.publishRelease('tiny', '1.0.0')
-  let kills = 0
-  registry.instead = ({ url }, response) => {
-    if (url !== jar || kills++ > 0) return false
-    response.writeHead(200, { 'content-length': bytes.length }).write(bytes.subarray(0, 20))
-    void processIn(folder).then(pid => process.kill(pid, 'SIGKILL'))
-    return true
-  }
+  killDuringDownload(registry, folder, jar, bytes)
   const { folders, log } = await (await app()).push(project(), java, downloading())
   t.not(await textIn(folders.dependencies, 'app/tiny-1.0.0.jar'), null)
   t.regex(log, /could not be installed from the cache of the host/)

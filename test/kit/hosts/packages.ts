@@ -12,6 +12,7 @@ import {
 } from '../../../activities/packages/process.ts'
 import { MiB } from '../../../lib/bytes.ts'
 import type { RegistryKind } from '../../../policy/packages/registries.ts'
+import type { PackageRegistry } from './package-registry.ts'
 
 export interface TestPackages {
   cache: PackageCacheProcess
@@ -111,6 +112,17 @@ export async function processIn(folder: string): Promise<number> {
     if (cwd === folder) return Number(name)
   }
   throw new Error(`No process works in ${folder}.`)
+}
+
+/** The process of the cache that works in a folder is killed once, after the first 20 bytes of this download. */
+export function killDuringDownload(registry: PackageRegistry, folder: string, path: string, bytes: Buffer): void {
+  let kills = 0
+  registry.instead = ({ url }, response) => {
+    if (url !== path || kills++ > 0) return false
+    response.writeHead(200, { 'content-length': bytes.length }).write(bytes.subarray(0, 20))
+    void processIn(folder).then(pid => process.kill(pid, 'SIGKILL'))
+    return true
+  }
 }
 
 /** A field of the status of a process. */
