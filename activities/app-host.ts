@@ -3,12 +3,11 @@ import * as deployments from '../db/deploys/deployments.ts'
 import { allEnded } from '../lib/async/all-ended.ts'
 import { ignoreError } from '../lib/async/ignore-error.ts'
 import { KiB } from '../lib/bytes.ts'
-import { commandImageSeconds } from '../policy/hosts/host-slots.ts'
 import type { AppHostOptions } from './app-host-options.ts'
 import { type ListedContainer, labels } from './containers/port.ts'
 import { appContainerName, buildContainerName, stopGraceSeconds } from './containers/spec.ts'
 import { removeTenant } from './containers/tenant.ts'
-import { hosted, refusal, reportToLane } from './failures.ts'
+import { hosted, refusal } from './failures.ts'
 import { releaseAttempts } from './releases/attempts.ts'
 import { recordDeployment } from './releases/deployment-state.ts'
 import { withinDisk } from './releases/disk.ts'
@@ -27,7 +26,7 @@ export type AppHostActivities = ReturnType<typeof appHostActivities>
 export function appHostActivities(host: AppHostOptions) {
   const { db, engine, volumes, placement } = host
   const { assertCurrent, begin, beginAfter, beginLate, turn, turnAfter, lateTurn } = guardedSteps(host)
-  const { ready, createAhead, start } = releaseStarts(host, { turn, assertCurrent })
+  const { ready, readyForCommand, createAhead, start, startAgain } = releaseStarts(host, { turn, assertCurrent })
   const { placementOf } = releasePlacement(host)
   const attempts = releaseAttempts()
   const preparation = releasePreparation(host, { begin, attempts, place, create, startBrought })
@@ -68,24 +67,6 @@ export function appHostActivities(host: AppHostOptions) {
     const now = await engine.inspect(container)
     const isSame = now?.running && now.hostPort === target.port && (await host.boot.settle()) === started.bootId
     return isSame ? { ...started, answered: true } : started
-  }
-
-  const readyForCommand = ({ operationId }: Step, release: Release) =>
-    ready({ operationId, release, seconds: commandImageSeconds, signal: cancellationSignal() })
-
-  /** Stops the container of the serving release, and starts it. What the start needs is made ready meanwhile. */
-  async function startAgain(input: StepOf): Promise<StoppedContainer> {
-    const { ended, coming } = await turn('stopApp', input, async step => {
-      const release = step.serving()
-      const coming = readyForCommand(step, release)
-      coming.catch(ignoreError('the start reports it; after a failed stop it is of no interest'))
-      const name = appContainerName(release)
-      await engine.stop(name, stopGraceSeconds)
-      return { ended: await engine.inspect(name), coming }
-    })
-    const exit = exitOf(ended)
-    reportToLane(exit)
-    return { ...exit, started: await start('startApp', await coming, ended) }
   }
 
   return hosted({

@@ -26,6 +26,7 @@ import type { ContainerExit, LaneOperation, StartedContainer } from './releases/
 import { endSuspended } from './releases/suspension.ts'
 import { snapshotRecords } from './snapshot-records.ts'
 import { claimOfActivity, fenced, lostClaim, unlessLost } from './steps/claims.ts'
+import { recordServing, startOf } from './steps/serving.ts'
 
 export interface RecordsOptions extends DecisionOptions {
   db: Db
@@ -78,11 +79,7 @@ export function recordActivities(options: RecordsOptions) {
   }
 
   async function appStarted(operation: LaneOperation, started: StartedContainer): Promise<void> {
-    await fence(operation, async (trx, { id, release }) => {
-      await apps.recordDesiredState(trx, release.appId, 'running')
-      await apps.recordStarted(trx, release.appId, startOf(release.number, started))
-      await operations.finishOperation(trx, id, { state: 'success' })
-    })
+    await fence(operation, (trx, { id, release }) => recordServing(trx, id, release, started))
   }
 
   return {
@@ -234,8 +231,4 @@ export function recordActivities(options: RecordsOptions) {
 
 function endOf(exit: ContainerExit): apps.RecordedExit {
   return { code: exit.code, oom: exit.oom, at: new Date(exit.at) }
-}
-
-function startOf(release: number, started: StartedContainer): apps.RecordedStart {
-  return { ...started, release, startedAt: new Date(started.startedAt) }
 }

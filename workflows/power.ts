@@ -53,7 +53,7 @@ export async function restart(operation: LaneOperation, host: Host): Promise<voi
     const stopped = await command.stopApp(release, { mustRun: false, thenStart: true })
     exit = stopped
     const started = stopped.started ?? (await startStopped(operation, host))
-    await serves(operation, started)
+    if (!(stopped.recorded && patched('restart-recorded-by-host'))) await serves(operation, started)
   } catch (error) {
     exit ??= exitBefore(error)
     if (exit) await endStopped(operation, exit)

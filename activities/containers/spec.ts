@@ -112,6 +112,13 @@ export function fingerprinted(spec: ContainerSpec): ContainerSpec {
   return { ...spec, labels: { ...spec.labels, [labels.spec]: fingerprint } }
 }
 
+/** Publishes at a fixed port, or, when that is undefined, at one of the engine's choice. Its fingerprint stays: a container at another port is no other. */
+export function publishedAt(spec: ContainerSpec, hostPort: number | undefined): ContainerSpec {
+  if (!spec.publish) return spec
+  const { port, address } = spec.publish
+  return { ...spec, publish: { port, address, ...(hostPort !== undefined && { hostPort }) } }
+}
+
 function common(release: Release, host: HostTraits) {
   return {
     user: `${release.uid}:${release.uid}`,

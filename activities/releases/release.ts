@@ -108,4 +108,6 @@ export interface ContainerExit {
 export interface StoppedContainer extends ContainerExit {
   /** It was started again in the same step; hosts of an older version only stop. */
   started?: StartedContainer
+  /** It serves where its route leads already, and that is recorded as the outcome of the operation. */
+  recorded?: boolean
 }

@@ -1,5 +1,5 @@
-import { type ContainerHost, type ContainerSpec, type ContainerState, labels } from '../containers/port.ts'
-import { stopGraceSeconds } from '../containers/spec.ts'
+import { type ContainerHost, type ContainerSpec, type ContainerState, labels, PortTaken } from '../containers/port.ts'
+import { publishedAt, stopGraceSeconds } from '../containers/spec.ts'
 import type { StartedContainer } from './release.ts'
 
 export interface StartTerms {
@@ -30,6 +30,23 @@ export async function startContainer(
   const startedAt = state?.startedAt ?? new Date()
   const { hostPort = null, hostAddress = null } = state ?? {}
   return { containerId, hostPort, hostAddress, startedAt: startedAt.toISOString() }
+}
+
+/** `startContainer` at another port where a program of the machine listens at the container's own: the engine chooses it. */
+export async function startPublished(
+  engine: ContainerHost,
+  spec: ContainerSpec,
+  terms: StartTerms,
+): ReturnType<typeof startContainer> {
+  try {
+    return await startContainer(engine, spec, terms)
+  } catch (error) {
+    if (!(error instanceof PortTaken)) throw error
+    const { alone, assertCurrent } = terms
+    await assertCurrent()
+    await engine.remove(spec.name)
+    return startContainer(engine, publishedAt(spec, undefined), { alone, assertCurrent })
+  }
 }
 
 /** Creates or adopts a container, not to be started yet; resolves to its id. */

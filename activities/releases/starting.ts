@@ -1,14 +1,29 @@
+import { cancellationSignal } from '@temporalio/activity'
 import * as apps from '../../db/apps/apps.ts'
 import { allEnded } from '../../lib/async/all-ended.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { ownPort } from '../../policy/apps/own-address.ts'
+import { commandImageSeconds } from '../../policy/hosts/host-slots.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import type { ContainerSpec, ContainerState } from '../containers/port.ts'
-import { appContainer, fingerprinted, tenantNetwork } from '../containers/spec.ts'
+import {
+  appContainer,
+  appContainerName,
+  fingerprinted,
+  publishedAt,
+  stopGraceSeconds,
+  tenantNetwork,
+} from '../containers/spec.ts'
+import { reportToLane } from '../failures.ts'
+import { fenced } from '../steps/claims.ts'
 import type { guardedSteps, Step } from '../steps/guarded-steps.ts'
+import { recordServingAgain } from '../steps/serving.ts'
 import { dependenciesOf, releaseFolders } from './files.ts'
+import { exitOf } from './health-gate.ts'
 import { imageOfStep } from './image-step.ts'
 import { releasePlacement } from './placement-request.ts'
-import type { Release, StartedContainer } from './release.ts'
-import { createContainer, startContainer } from './start.ts'
+import type { Release, StartedContainer, StepOf, StoppedContainer } from './release.ts'
+import { createContainer, startPublished } from './start.ts'
 
 /** What a start is for. */
 interface StartRequest {
@@ -38,6 +53,7 @@ export function releaseStarts(
 ) {
   const { db, engine, volumes } = host
   const { ownerUid } = releasePlacement(host)
+  const fence = fenced(db)
 
   async function described({ release, hasDisk }: StartRequest): Promise<Pick<ReadyStart, 'spec' | 'variablesVersion'>> {
     const folder = volumes.path(release.appId)
@@ -48,42 +64,72 @@ export function releaseStarts(
     const disk = await host.disk?.(release.appId)
     const places = { files: releaseFolders(folder, release.number).files, dependencies }
     const spec = fingerprinted({ ...appContainer({ ...release, uid }, places, values, host.traits), disk })
-    return { spec, variablesVersion: version }
+    return { spec: publishedAt(spec, ownPort(release)), variablesVersion: version }
+  }
+
+  /** Provides everything that the container of a release needs. */
+  async function ready(request: StartRequest): Promise<ReadyStart> {
+    const { operationId, release, seconds, signal } = request
+    const [{ spec, variablesVersion }] = await allEnded([
+      described(request),
+      engine.ensureNetwork(tenantNetwork(release.ownerId, host.traits.id)),
+    ])
+    await imageOfStep(host, { operationId, release, image: spec.image, seconds, signal })
+    const bootId = await host.boot.settle()
+    if (spec.publish) await host.routed?.(signal)
+    return { release, spec, bootId, variablesVersion }
+  }
+
+  /** `ended` is the state of its container, for a caller that has just stopped it. */
+  async function start(
+    name: 'startRelease' | 'startApp',
+    { release, spec, created, ...facts }: ReadyStart,
+    ended?: ContainerState | null,
+  ): Promise<StartedContainer> {
+    const alone = release.hostname === null
+    const started = await turn(name, release, step =>
+      startPublished(engine, spec, { alone, ended, created, assertCurrent: () => assertCurrent(step) }),
+    )
+    const { hostPort, hostAddress } = started
+    const isChosen = hostPort !== null && hostPort !== spec.publish?.hostPort
+    if (isChosen) await apps.clearPortOfOthers(db, release.appId, hostPort, hostAddress)
+    return { ...started, ...facts }
+  }
+
+  const readyForCommand = ({ operationId }: Step, release: Release) =>
+    ready({ operationId, release, seconds: commandImageSeconds, signal: cancellationSignal() })
+
+  /**
+   * Stops the container of the serving release, and starts it. What the start needs is made ready meanwhile. Where the route has not changed,
+   * the caller need not wait for the lane to record the outcome.
+   */
+  async function startAgain(input: StepOf): Promise<StoppedContainer> {
+    const { ended, coming, operationId } = await turn('stopApp', input, async step => {
+      const release = step.serving()
+      const coming = readyForCommand(step, release)
+      coming.catch(ignoreError('the start reports it; after a failed stop it is of no interest'))
+      const name = appContainerName(release)
+      await engine.stop(name, stopGraceSeconds)
+      return { ended: await engine.inspect(name), coming, operationId: step.operationId }
+    })
+    const exit = exitOf(ended)
+    reportToLane(exit)
+    const ready = await coming
+    const started = await start('startApp', ready, ended)
+    const recorded = await recordServingAgain(fence, operationId, ready.release, started)
+    return { ...exit, started, ...(recorded && { recorded }) }
   }
 
   return {
-    /** Provides everything that the container of a release needs. */
-    async ready(request: StartRequest): Promise<ReadyStart> {
-      const { operationId, release, seconds, signal } = request
-      const [{ spec, variablesVersion }] = await allEnded([
-        described(request),
-        engine.ensureNetwork(tenantNetwork(release.ownerId, host.traits.id)),
-      ])
-      await imageOfStep(host, { operationId, release, image: spec.image, seconds, signal })
-      const bootId = await host.boot.settle()
-      if (spec.publish) await host.routed?.(signal)
-      return { release, spec, bootId, variablesVersion }
-    },
+    ready,
+    readyForCommand,
+    start,
+    startAgain,
 
     /** Creates its container ahead of the start. */
     async createAhead(step: Pick<Step, 'operationId'>, coming: ReadyStart): Promise<ReadyStart> {
       const created = await createContainer(engine, coming.spec, { assertCurrent: () => assertCurrent(step) })
       return { ...coming, created }
-    },
-
-    /** `ended` is the state of its container, for a caller that has just stopped it. */
-    async start(
-      name: 'startRelease' | 'startApp',
-      { release, spec, created, ...facts }: ReadyStart,
-      ended?: ContainerState | null,
-    ): Promise<StartedContainer> {
-      const alone = release.hostname === null
-      const started = await turn(name, release, step =>
-        startContainer(engine, spec, { alone, ended, created, assertCurrent: () => assertCurrent(step) }),
-      )
-      const { hostPort, hostAddress } = started
-      if (hostPort !== null) await apps.clearPortOfOthers(db, release.appId, hostPort, hostAddress)
-      return { ...started, ...facts }
     },
   }
 }

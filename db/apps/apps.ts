@@ -140,6 +140,22 @@ const storeStart = statement(
    select pg_notify('apps', changed.id) from (select $1 as id union all select id from others) as changed`,
 )
 
+/** Whether a restart has left its application where its row says, in the same boot of its host. */
+export async function hasPlace(
+  db: Db,
+  id: string,
+  { release, hostPort, hostAddress = null, bootId }: RecordedStart,
+): Promise<boolean> {
+  return (await samePlace(db, [id, release, hostPort, hostAddress, bootId])).length === 1
+}
+
+const samePlace = statement(
+  'apps.same-place',
+  `select 1 from apps a join hosts h on h.id = a.host_id
+    where a.id = $1 and a.status = 'restarting' and a.release = $2 and a.host_port is not distinct from $3::int
+      and a.host_address = coalesce($4::text, h.address) and a.boot_id = $5 and coalesce(h.boot_id, $5) = $5`,
+)
+
 /**
  * The engine gave this port to the application's container: clears it from other applications of the same host. Their routes are
  * held until the host watch has found their state.

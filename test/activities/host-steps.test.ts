@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { EventEmitter, once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdir, statfs } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -26,7 +27,7 @@ import { claimNextOperationFor } from '../../db/operations/operation-claims.ts'
 import { enqueueOperation, finishOperation, type OperationKind } from '../../db/operations/operations.ts'
 import { defaultPlans } from '../../policy/accounts/plans.ts'
 import { claimLost } from '../../policy/apps/claims.ts'
-import { ownAddress } from '../../policy/apps/own-address.ts'
+import { ownAddress, ownPort } from '../../policy/apps/own-address.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { asActivity } from '../kit/hosts/activity-context.ts'
 import { hostSteps } from '../kit/hosts/host-steps.ts'
@@ -96,11 +97,13 @@ test('a container is created from the rows of its application, whatever its lane
   const started = await step(({ startRelease }) => startRelease(said))
   const { spec } = engine.containers.get(appContainerName(release))!
   t.like(spec, { user: `${app.uid}:${app.uid}`, command: ['sh', '-c', 'node index.js'], memoryMb: 512, cpus: 1 })
-  t.deepEqual(spec.publish, { port: spec.publish!.port, address: ownAddress('127.0.0.1', app.uid) })
+  const hostAddress = ownAddress('127.0.0.1', app.uid)
+  const hostPort = ownPort({ ...release, hostAddress })!
+  t.deepEqual(spec.publish, { port: spec.publish!.port, address: hostAddress, hostPort })
   t.true(spec.network.endsWith(user.id))
   t.true(started.answered)
   t.is(await step(({ passHealthGate }) => passHealthGate(said, started)), null)
-  t.truthy(started.hostPort)
+  t.is(started.hostPort, hostPort)
 })
 
 test.serial(
@@ -127,9 +130,27 @@ test.serial(
   },
 )
 
+test('where a program of the machine listens at the port of a release, the engine chooses another one', async t => {
+  const { engine, step, release } = await scene('deploy')
+  const { hostAddress } = release
+  const hostPort = ownPort(release)!
+  const program = createServer().listen(hostPort, hostAddress)
+  t.teardown(() => program.close())
+  await once(program, 'listening')
+  const start = () => step(({ startRelease }) => startRelease(release))
+  const started = await start()
+  t.like(started, { hostAddress, answered: true })
+  t.not(started.hostPort, hostPort)
+  t.deepEqual(await start(), started, 'a repeated step finds it')
+  t.is(engine.containers.size, 1)
+})
+
 test.serial(
   'the port of a new container is no other application’s from its start on, before anything of it is on record',
   async t => {
+    const hosts = (await database).db('hosts')
+    await hosts.clone().update({ address: '127.0.0.2' }) // one that all of its applications share
+    t.teardown(() => hosts.clone().update({ address: '127.0.0.1' }))
     const { db, step, release } = await scene('deploy')
     const { hostPort, hostAddress } = await step(({ startRelease }) => startRelease(release))
     const { app: before } = await scene('deploy')

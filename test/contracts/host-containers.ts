@@ -1,5 +1,6 @@
 import type { SerialFn } from 'ava'
 import type { Release } from '../../activities/releases/release.ts'
+import { hasPlace, loadApp } from '../../db/apps/apps.ts'
 import { readLog } from '../../db/deploys/deployments.ts'
 import { claimLost } from '../../policy/apps/claims.ts'
 import { ownAddress } from '../../policy/apps/own-address.ts'
@@ -62,6 +63,44 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     const ended = await scene('restart', { running: false })
     t.is((await ended.ask(restart(ended.release))).code, null, 'one that does not run is started')
     t.deepEqual((await ended.standing()).containers, { 1: true })
+  })
+
+  test(`${name}: a restart records its outcome where its route has not changed, and leaves it to its lane elsewhere`, async t => {
+    const { ask, failure, standing, db, app, release, operationId } = await scene('restart')
+    const state = async () => (await db('operations').where({ id: operationId }).first('state')).state
+    const { started } = await ask(restart(release))
+    const row = { release: 1, boot_id: 'boot', host_port: started!.hostPort, host_address: started!.hostAddress }
+    const elsewhere = {
+      'another port': { host_port: started!.hostPort! + 1 },
+      'no port': { host_port: null },
+      'another address': { host_address: '127.0.0.1' },
+      'an earlier boot': { boot_id: 'before' },
+      'another release': { release: 2 },
+      'shown as exited': { status: 'exited' },
+    }
+    for (const [what, change] of Object.entries(elsewhere)) {
+      await db('apps')
+        .where({ id: app.id })
+        .update({ ...row, status: 'restarting', ...change })
+      if ('release' in change) t.false(await hasPlace(db, app.id, { ...started!, release: 1, startedAt: new Date() }))
+      else t.is((await ask(restart(release))).recorded, undefined, what)
+      t.is(await state(), 'running', what)
+    }
+    await db('apps')
+      .where({ id: app.id })
+      .update({ ...row, status: 'restarting', desired_state: 'stopped' })
+    const again = await ask(restart(release))
+    t.true(again.recorded)
+    t.is(await state(), 'success')
+    const { startedAt } = again.started!
+    t.like(await loadApp(db, app.id), {
+      ...row,
+      status: 'running',
+      desired_state: 'running',
+      started_at: new Date(startedAt),
+    })
+    t.like(await failure(restart(release)), { type: claimLost, details: [] }, 'repeated, it stops nothing')
+    t.deepEqual((await standing()).containers, { 1: true })
   })
 
   test(`${name}: a restart that its lane has given up neither stops nor starts anything`, async t => {

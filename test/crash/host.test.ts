@@ -24,6 +24,7 @@ test.serial('a host that dies in the middle of a command: its caller gets the tr
     ['start', 'engine.start:after'],
     ['restart', 'engine.stop:after'],
     ['restart', 'engine.start:after'],
+    ['restart', 'host.stopApp:after'],
     ['delete', 'engine.remove:after'],
   ])
 })

@@ -153,6 +153,14 @@ const hot: Record<string, Hot | Hot['run']> = {
         startedAt: new Date(),
       },
     }),
+  'a restart compares where its application is published': db =>
+    apps.hasPlace(db, appId, {
+      release: 1,
+      containerId: 'c1',
+      hostPort: 20_008,
+      bootId: 'boot',
+      startedAt: new Date(),
+    }),
   'a claim is held': db => holdClaim(db, idOf('operation', 7), claim, { appId, kind: 'deploy' }),
   'a claim is asked for': db => isClaimCurrent(db, idOf('operation', 7), claim),
   'what a step is decided from is read': db => readOperationFacts(db, idOf('operation', 7)),
@@ -285,5 +293,5 @@ test.serial('a statement inside a function is judged too', async t => {
 })
 
 test('every statement is in the list', t => {
-  t.is(Object.keys(hot).length, 121)
+  t.is(Object.keys(hot).length, 122)
 })

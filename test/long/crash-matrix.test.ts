@@ -84,7 +84,7 @@ for (const point of around('records.provisioningFailed'))
 const workerCommands = [
   ['stop', ['records.recordDesired', 'edge.removeRoute', 'records.appStopped']],
   ['start', ['edge.setRoute', 'records.appServes']],
-  ['restart', ['records.claimNext', 'edge.setRoute', 'records.appServes']],
+  ['restart', ['records.claimNext']],
   ['delete', ['records.recordStatus', 'edge.removeRoute', 'records.appDeleted']],
 ] as const
 

@@ -113,6 +113,9 @@ const lanePaths = [...new Set([...appPaths, ...restartPaths, ...creationPaths, '
 /** Paths with a snapshot of a database, which takes a free slot in the step that copies since the tenth generation. */
 const freeSlotPaths = ['restore', 'snapshot-ended', 'snapshot-in-line'].map(path => `database-${path}`)
 
+/** Paths with a restart whose outcome its host has recorded since the eleventh generation. */
+const recordedPaths = ['commands']
+
 /** Generations of the workflows whose runs may still be in progress, with their paths; the first has no number. */
 const generations: Record<string, string[]> = {
   '': paths,
@@ -125,6 +128,7 @@ const generations: Record<string, string[]> = {
   '.8': creationPaths,
   '.9': lanePaths,
   '.10': freeSlotPaths,
+  '.11': recordedPaths,
 }
 
 interface Marker {
@@ -151,7 +155,7 @@ test('recorded runs replay with the current code', async t => {
   t.timeout(120_000)
   t.deepEqual(
     Object.values(generations).map(({ length }) => length),
-    [39, 39, 48, 27, 38, 27, 7, 9, 43, 3],
+    [39, 39, 48, 27, 38, 27, 7, 9, 43, 3, 1],
   )
   const histories = await readHistories()
   t.deepEqual(

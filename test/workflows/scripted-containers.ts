@@ -2,6 +2,8 @@ import { activityInfo } from '@temporalio/activity'
 import type { AppHostActivities, Unhealthy } from '../../activities/app-host.ts'
 import { refusal, reportToLane } from '../../activities/failures.ts'
 import type { Release, StartedContainer, StepOf, StoppedContainer } from '../../activities/releases/release.ts'
+import { fenced } from '../../activities/steps/claims.ts'
+import { recordServingAgain } from '../../activities/steps/serving.ts'
 import { loadApp } from '../../db/apps/apps.ts'
 import { appendLog } from '../../db/deploys/deployments.ts'
 import type { Trouble } from '../contracts/host-troubles.ts'
@@ -46,15 +48,18 @@ export function containerSteps(parts: ScriptedParts): Steps {
   }
 
   async function startAgain(input: StepOf): Promise<StoppedContainer> {
-    const { release, exit } = await turn('stopApp', input, async step => {
+    const { operationId, release, exit } = await turn('stopApp', input, async step => {
+      const { operationId } = step
       const release = step.serving()
       meet('stopApp', release)
       at(release.appId).end(release.number)
-      return { release, exit: at(release.appId).exitOf(release.number) }
+      return { operationId, release, exit: at(release.appId).exitOf(release.number) }
     })
     reportToLane(exit)
     await stopped(release)
-    return { ...exit, started: await run('startApp', release) }
+    const started = await run('startApp', release)
+    const recorded = await recordServingAgain(fenced(db), operationId, release, started)
+    return { ...exit, started, ...(recorded && { recorded }) }
   }
 
   return {
