@@ -21,7 +21,7 @@ import { BandwidthKeeper, BandwidthStates } from './bandwidth-keeper.ts'
 import { databaseBounds } from './databases/database-bounds.ts'
 import { watchDatabaseCopies } from './databases/database-copies.ts'
 import { watchDatabaseDisks } from './databases/database-disks.ts'
-import { reportImageIds } from './databases/database-image-ids.ts'
+import { keepDatabaseImages } from './databases/database-images.ts'
 import { openDatabases } from './databases/database-parts.ts'
 import { watchDatabases } from './databases/database-watch.ts'
 import { watchDisks } from './disk-watch.ts'
@@ -144,7 +144,7 @@ export async function startHost(parts: HostParts) {
       { db, engine: parts.engine, hostId, databases: config.databases, log, templates: databases.templates },
       acting,
     ),
-    reportImageIds({ db, engine: parts.engine, hostId, databases: config.databases, log }, acting),
+    keepDatabaseImages({ db, engine: parts.engine, hostId, databases: config.databases, log }, acting),
     watchWarmImages(
       { db, engine: parts.engine, hostId, languages: config.host.warmLanguages, log, freeBytes: parts.freeBytes },
       acting,

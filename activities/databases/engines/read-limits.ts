@@ -9,6 +9,7 @@ export class ReadLimit {
   bytes = 0
   readonly #maxBytes: number
   readonly #words: string
+  #isLifted = false
 
   constructor(maxBytes: number, words: string) {
     this.#maxBytes = maxBytes
@@ -17,8 +18,17 @@ export class ReadLimit {
 
   /** Throws DumpPrevented once they are too many. */
   add(bytes: number): void {
+    if (this.#isLifted) return
     this.bytes += bytes
     if (this.bytes > this.#maxBytes) throw new DumpPrevented(this.#words)
+  }
+
+  /** Nothing counts until the returned function is called: what passes by is not kept. */
+  lift(): () => void {
+    this.#isLifted = true
+    return () => {
+      this.#isLifted = false
+    }
   }
 
   /** Adds what a connection brings, and ends it, with DumpPrevented, instead of throwing. */

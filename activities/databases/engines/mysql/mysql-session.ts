@@ -46,12 +46,11 @@ const sessionOf = (connection: Connection, limit: ReadLimit): MysqlSession => ({
     ),
   async *batches(statement) {
     // Rows pass by batch by batch, and are no definitions.
-    const { bytes } = limit
-    limit.bytes = Number.NEGATIVE_INFINITY
+    const countAgain = limit.lift()
     try {
       yield* batches(connection, statement)
     } finally {
-      limit.bytes = bytes
+      countAgain()
     }
   },
 })

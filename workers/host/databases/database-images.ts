@@ -20,7 +20,7 @@ export interface ImageIdsOptions {
  * with those that databases run with. When one has changed, and at the start, images of older versions of
  * our programs are removed that no database is to start with.
  */
-export async function reportImageIds(options: ImageIdsOptions, signal: AbortSignal): Promise<void> {
+export async function keepDatabaseImages(options: ImageIdsOptions, signal: AbortSignal): Promise<void> {
   const { db, engine, hostId, databases, log, everySeconds = roundSeconds.databaseImageIds } = options
   let recorded = ''
   const look = async () => {

@@ -3,7 +3,7 @@ import pino from 'pino'
 import { HostUnreachable } from '../../../../activities/containers/port.ts'
 import { findHost } from '../../../../db/hosts/hosts.ts'
 import { parseConfig } from '../../../../policy/config.ts'
-import { reportImageIds } from '../../../../workers/host/databases/database-image-ids.ts'
+import { keepDatabaseImages } from '../../../../workers/host/databases/database-images.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 import { rows } from '../../../kit/rows/rows.ts'
 import { testDatabase } from '../../../kit/servers/database.ts'
@@ -32,7 +32,7 @@ test('a host reports which images it has, and each that takes the name of anothe
   }
   const ending = new AbortController()
   const log = pino({ level: 'silent' })
-  const reports = reportImageIds({ db, engine, hostId: 'h1', databases, log, everySeconds: 0.05 }, ending.signal)
+  const reports = keepDatabaseImages({ db, engine, hostId: 'h1', databases, log, everySeconds: 0.05 }, ending.signal)
   t.teardown(async () => {
     ending.abort()
     await reports
