@@ -7,7 +7,7 @@ import { engineOf } from '../../../../activities/databases/engines/select.ts'
 import { namesOf } from '../../../../activities/firewall/iptables.ts'
 import { databasePasswordKey } from '../../../../db/databases/authorities.ts'
 import type { DatabaseRow } from '../../../../db/databases/databases.ts'
-import { MiB } from '../../../../lib/bytes.ts'
+import { KiB, MiB } from '../../../../lib/bytes.ts'
 import { diskMbFor } from '../../../../policy/apps/sizes.ts'
 import { databasePassword } from '../../../../policy/databases/passwords.ts'
 import type { Answer } from '../../actors/api.ts'
@@ -110,9 +110,19 @@ async function assertAlone(rental: Rental, { host, name }: Ended): Promise<void>
   }
   await platform
     .until(() => isAlone().catch(() => false), 240, `${name}: what there is, is what the row says`)
-    .catch(error => {
-      throw new Error(`${error.message}: ${seen}`)
+    .catch(async error => {
+      throw new Error(`${error.message}: ${seen}\n${await lastLines(platform.hostId(host))}`)
     })
+}
+
+/** What the engines of a host have printed last, for a failure. */
+async function lastLines(hostId: string): Promise<string> {
+  const containers = await bareEngine.list({ [labels.host]: hostId })
+  const lines = containers.map(async ({ name, status }) => {
+    const printed = await bareEngine.logs(name, 4 * KiB).catch(error => String(error))
+    return `${name}, ${status}:\n${printed}`
+  })
+  return (await Promise.all(lines)).join('\n')
 }
 
 /** Addresses and ports that a host has opened. */
