@@ -64,7 +64,9 @@ test.serial(
     const before = await platform.row(app.id)
     t.is((await post('restart')).status, 200)
     await platform.serves(app.domain, 'at your service', 30)
-    t.true((await platform.row(app.id))!.started_at! > before!.started_at!)
+    const after = (await platform.row(app.id))!
+    t.true(after.started_at! > before!.started_at!)
+    t.is(after.host_port, before!.host_port, 'its route stays')
     t.is((await platform.remains()).containers.length, 1)
 
     t.is((await platform.upload(ana, nodeProgram('more'))).body.code, 'FEW_MEMORY')
