@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import { chmod, chown, mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readFile, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Owner } from '../lib/folders/owner.ts'
 import type { Config } from '../policy/config.ts'
 import { proxyConnections } from '../policy/proxy-connections.ts'
-import { edgeConfig, tableFile, tables } from './edge-config.ts'
+import { edgeConfig } from './edge-config.ts'
 import { inspectNginx } from './nginx-binary.ts'
+import { makeProxyFolder, placeFile } from './proxy-folder.ts'
 import { type SurfaceTargets, surfaceTargets } from './surfaces.ts'
 import { unusedCertificate } from './tls-lines.ts'
 import { makeUnusedCertificate } from './unused-certificate.ts'
@@ -53,39 +54,15 @@ export async function prepareEdge(
     workerConnections: options.workerConnections ?? proxyConnections.ofWorker,
     limitScale: config.rateLimitScale,
   })
-  await makeFolders(config, folder, owner)
-  if (config.edge.tls) await writeFile(join(folder, unusedCertificate), makeUnusedCertificate(), { mode: 0o600 })
-  const path = join(folder, 'nginx.conf')
-  await writeFile(`${path}.new`, text, { mode: 0o640 })
-  await rename(`${path}.new`, path)
-  return { command: nginx, args: ['-p', folder, '-e', 'stderr', '-c', path] }
-}
-
-async function makeFolders(config: Config, folder: string, owner: Owner | null): Promise<void> {
-  const { controlSocket, routesFile } = config.edge
-  const own = async (path: string) => owner && chown(path, owner.uid, owner.gid)
   await mkdir(config.dataDir, { recursive: true, mode: 0o711 })
-  for (const path of [
-    folder,
-    join(folder, 'access'),
-    join(folder, 'cache'),
-    join(folder, 'temporary'),
-    dirname(routesFile),
-  ]) {
-    const created = await mkdir(path, { recursive: true, mode: 0o750 })
-    // An existing folder that an operator chose keeps its owner.
-    if (created || path.startsWith(folder)) await own(path)
-  }
-  // Private keys are in one of them.
-  for (const path of [routesFile, ...tables.map(name => tableFile(config.edge, name))]) {
-    const file = await open(path, 'a', 0o600)
-    await file.chmod(0o600)
-    await file.close()
-    await own(path)
-  }
+  await makeProxyFolder(folder, config.edge, owner)
   if (owner) await assertReachable(folder)
-  await makePrivate(dirname(controlSocket))
-  await rm(controlSocket, { force: true })
+  await makePrivate(dirname(config.edge.controlSocket))
+  await rm(config.edge.controlSocket, { force: true })
+  if (config.edge.tls) await placeFile(join(folder, unusedCertificate), makeUnusedCertificate())
+  const path = join(folder, 'nginx.conf')
+  await placeFile(path, text)
+  return { command: nginx, args: ['-p', folder, '-e', 'stderr', '-c', path] }
 }
 
 /** nginx creates its unix sockets with access for everyone; only their folder keeps other users out. A group may have been given access. */

@@ -45,7 +45,7 @@ export function edgeSettings(
     bind: env.EDGE_BIND ?? '127.0.0.1',
     port,
     controlSocket: env.EDGE_CONTROL_SOCKET ?? `${dataDir}/run/edge/control.sock`,
-    routesFile: env.EDGE_ROUTES_FILE ?? `${dataDir}/proxy/routes.json`,
+    routesFile: env.EDGE_ROUTES_FILE ?? `${dataDir}/proxy/tables/routes.json`,
     domain,
     names: surfaceNames(env),
     workers: integer(env, 'EDGE_WORKERS', 0),

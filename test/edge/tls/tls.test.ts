@@ -189,7 +189,8 @@ test.serial('a private key is in no log, list or error, and its file is readable
   for (const { key } of [good, other])
     for (const part of key.split('\n').slice(1, -2)) t.false(said.join('\n').includes(part), said.join('\n'))
   const files = join(proxy.config.dataDir, 'proxy')
-  for (const name of ['certificates.json', 'settings.json', 'answers.json', 'routes.json', 'unused-certificate.pem'])
+  const kept = ['certificates', 'settings', 'answers', 'routes'].map(name => `tables/${name}.json`)
+  for (const name of [...kept, 'unused-certificate.pem'])
     t.is((await stat(join(files, name))).mode & 0o777, 0o600, name)
 })
 

@@ -1,0 +1,88 @@
+import { constants } from 'node:fs'
+import { chmod, chown, lstat, mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { codeOf } from '../lib/folders/disk-names.ts'
+import type { Owner } from '../lib/folders/owner.ts'
+import type { EdgeSettings } from '../policy/edge/edge-settings.ts'
+import { tableFile, tables } from './edge-config.ts'
+
+/**
+ * Makes the proxy's folder with all that nginx needs in it. `owner` is the user of its workers where root starts them, else null. These
+ * parse what strangers send, so nothing that root opens by its path is in a folder of theirs: they have `access`, `tables`, and what nginx
+ * makes in `cache` and `temporary`.
+ */
+export async function makeProxyFolder(folder: string, settings: EdgeSettings, owner: Owner | null): Promise<void> {
+  const { routesFile } = settings
+  if (owner && dirname(routesFile) === folder)
+    throw new Error(`EDGE_ROUTES_FILE must be in a folder of its own, and ${folder} is root's: ${routesFile}`)
+  const own = join(folder, 'tables')
+  await makeFolder(folder, owner)
+  // An earlier version left all of it to that user, who may have prepared links for root.
+  if (dirname(routesFile) === own) await moveTables(folder, own)
+  if (owner) await removeStrange(folder)
+  for (const name of ['cache', 'temporary']) {
+    await makeFolder(join(folder, name), owner)
+    if (owner) await removeStrange(join(folder, name))
+  }
+  for (const path of [join(folder, 'access'), own, dirname(routesFile)]) {
+    const created = await mkdir(path, { recursive: true, mode: 0o750 })
+    // An existing folder that an operator chose keeps its owner.
+    if (owner && (created || dirname(path) === folder)) await chown(path, owner.uid, owner.gid)
+  }
+  for (const path of [routesFile, ...tables.map(name => tableFile(settings, name))]) await makeTable(path, owner)
+}
+
+/** Writes a file that root reads, for nobody else, in place of what is there. */
+export async function placeFile(path: string, text: string): Promise<void> {
+  const next = `${path}.new`
+  await rm(next, { recursive: true, force: true }) // of a start that was killed
+  await writeFile(next, text, { flag: 'wx', mode: 0o600 })
+  await rename(next, path)
+}
+
+/** A folder of root's that the group of `owner` may read. */
+async function makeFolder(path: string, owner: Owner | null): Promise<void> {
+  await mkdir(path, { recursive: true, mode: 0o750 })
+  if (!owner) return
+  await chown(path, 0, owner.gid)
+  await chmod(path, 0o750)
+}
+
+async function moveTables(from: string, to: string): Promise<void> {
+  for (const name of ['routes', ...tables].map(table => `${table}.json`)) {
+    const old = await lstat(join(from, name)).catch(() => null)
+    if (!old?.isFile() || old.nlink > 1) continue
+    await mkdir(to, { recursive: true, mode: 0o750 })
+    await rename(join(from, name), join(to, name))
+  }
+}
+
+/** Removes what is no folder and that root has not made: a link leads where its maker wants, and a second name shares its file's owner. */
+async function removeStrange(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const path = join(folder, name)
+    const found = await lstat(path)
+    if (!found.isDirectory() && (found.uid !== 0 || found.nlink > 1)) await rm(path)
+  }
+}
+
+/** Opened once: between two looks at its path the owner of the folder could put another file there. Private keys are in one of them. */
+async function makeTable(path: string, owner: Owner | null): Promise<void> {
+  const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_WRONLY } = constants
+  const file = await open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o600).catch(error => {
+    throw codeOf(error) === 'ELOOP' || codeOf(error) === 'ENXIO' ? noTable(path) : error
+  })
+  try {
+    const found = await file.stat()
+    if (!found.isFile() || found.nlink !== 1) throw noTable(path)
+    // First root's: without all of its powers it changes the mode of no other file.
+    if (owner) await file.chown(0, 0)
+    await file.chmod(0o600)
+    if (owner) await file.chown(owner.uid, owner.gid)
+  } finally {
+    await file.close()
+  }
+}
+
+const noTable = (path: string) =>
+  new Error(`${path} is no plain file with one name, so it is not the proxy's. Remove it.`)
