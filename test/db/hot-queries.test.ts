@@ -19,6 +19,8 @@ import { queueSnapshotWarnings } from '../../db/databases/database-warnings.ts'
 import * as databases from '../../db/databases/databases.ts'
 import { listDeployments } from '../../db/deploys/deployment-history.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
+import { findCertificates } from '../../db/domains/certificates.ts'
+import { releaseDomain } from '../../db/domains/domains.ts'
 import { listDeliveries } from '../../db/git/deliveries.ts'
 import { type PushDelivery, pushes } from '../../db/git/pushes.ts'
 import { ranInEarlierBoot } from '../../db/hosts/host-boots.ts'
@@ -70,7 +72,16 @@ const grows = [
   'database_metrics',
 ]
 /** Nor these, of which there are thousands, but for rounds that say so. */
-const thousands = ['ai_days', 'apps', 'app_changes', 'databases', 'database_changes', 'users', 'api_keys']
+const thousands = [
+  'ai_days',
+  'apps',
+  'app_changes',
+  'databases',
+  'database_changes',
+  'users',
+  'api_keys',
+  'certificates',
+]
 
 /** In the planner's unit. What reads all of a million rows costs over 10,000, also through an index. */
 const mostCost = 5000
@@ -241,6 +252,8 @@ const hot: Record<string, Hot | Hot['run']> = {
   'the databases of a host': { run: db => databases.listDatabasesOfHost(db, 'h1'), readsAll: true },
   'the routes of all': { run: db => apps.listServingApps(db), readsAll: true },
   'the applications of a host': { run: db => apps.listAppsOfHost(db, 'h1'), readsAll: true },
+  'the certificates of a name are read': db => findCertificates(db, 'many-7.example.org'),
+  'a name is released': db => db.transaction(trx => releaseDomain(trx, 'many-9.example.org', 'released')),
   'the call of a language model is counted and admitted': db => countAndAdmitCall(db, aiCall(), [requests]),
   'a call is admitted': db => admitCall(db, aiCall()),
   'a call is settled': async db => {
@@ -263,6 +276,14 @@ test.before('an installation that seems large', async t => {
   await db.raw(`insert into ai_budgets (subject, day) select 'user/' || id, current_date from users`)
   await db.raw(
     `insert into ai_days (user_id, key_id, day) select id, '', current_date - n from users, generate_series(0, 9) as d (n)`,
+  )
+  await db.raw(
+    `insert into domains (hostname, owner_id, proved_at) select 'many-' || n || '.example.org', :ownerId, now() from generate_series(1, 5000) n`,
+    { ownerId },
+  )
+  await db.raw(
+    `insert into certificates (id, hostname, state, authority, chain, key_sealed, not_after)
+     select md5(hostname), hostname, 'current', 'a', 'PEM', 'key', now() + interval '90 days' from domains`,
   )
   const database_images = JSON.stringify({ 'berth/redis:8': 'ready' })
   await db('hosts').update({ last_seen_at: db.raw(`now() + interval '1 hour'`), database_images })
@@ -293,5 +314,5 @@ test.serial('a statement inside a function is judged too', async t => {
 })
 
 test('every statement is in the list', t => {
-  t.is(Object.keys(hot).length, 122)
+  t.is(Object.keys(hot).length, 124)
 })
