@@ -1,5 +1,5 @@
 import type { DomainLook } from '../../db/domains/domain-looks.ts'
-import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
+import type { CertificateRow, DomainClaim, DomainRow } from '../../db/domains/domain-rows.ts'
 import { awaitedAnswer } from '../../policy/domains/challenges.ts'
 import {
   challengePrefix,
@@ -24,7 +24,7 @@ export interface DomainSight {
   /** What DNS shows of its records, and whether the answer to the challenge of its order is there. */
   look(domain: DomainRow, ordered: CertificateRow | undefined): Promise<{ look: DomainLook; answerSeen: boolean }>
   /** Why CAA records of the name refuse an authority with these names, in words; null: they do not. */
-  caaRefusal(hostname: string, caaNames: readonly string[]): Promise<string | null>
+  caaRefusal(domain: DomainClaim, caaNames: readonly string[]): Promise<string | null>
 }
 
 export interface DomainSightOptions extends DomainLookOptions {
@@ -70,7 +70,8 @@ export function domainSight(options: DomainSightOptions): DomainSight {
       return { look: { ...name, delegated, problem }, answerSeen }
     },
 
-    caaRefusal: (hostname, caaNames) => lookAtCaa(dns, hostname, caaNames),
+    caaRefusal: ({ hostname, owner_id }, caaNames) =>
+      lookAtCaa(dnsFor(dns, owner_id ?? platformAccount), hostname, caaNames),
   }
 }
 

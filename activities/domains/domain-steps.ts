@@ -116,7 +116,7 @@ export function domainSteps({
       return failing(hostname, async (domain, attempt) => {
         if (!authority || !domain.proved_at) throw new OrderStopped()
         const names = await authority.issues.caaNames().catch(() => []) // it decides, once it answers
-        const refusal = await sight.caaRefusal(hostname, names)
+        const refusal = await sight.caaRefusal(domain, names)
         if (refusal) throw new AuthorityError('caa', refusal)
         const { current } = await findCertificates(db, hostname)
         const registered = registeredDomain(hostname)

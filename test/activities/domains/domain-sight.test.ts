@@ -1,4 +1,5 @@
 import test from 'ava'
+import type { Dns } from '../../../activities/dns/port.ts'
 import { hostReader } from '../../../activities/dns/probe.ts'
 import { resolverDns } from '../../../activities/dns/resolver.ts'
 import { domainSight } from '../../../activities/domains/domain-sight.ts'
@@ -97,4 +98,21 @@ test.serial('a question about the answer that fails hides nothing that its owner
   t.is(await it.code(byDns), 'dnsFailed')
   server.misbehave(it.challenge, null)
   t.is(await it.code(byDns), undefined, 'the record to set is shown')
+})
+
+test('CAA records are asked for in the name of the account that wants the certificate', async t => {
+  const asked: (string | undefined)[] = []
+  const dns: Dns = {
+    async look(_, __, asker) {
+      asked.push(asker)
+      return { records: [] }
+    },
+  }
+  const sight = domainSight({
+    ...{ dns, key, appsDomain, acmeDnsDomain, edgeProof: 'proof', ownDomains: [], publicAddresses: [] },
+    read: hostReader({ dns, publicAddresses: [], port: 80 }),
+  })
+  const created_at = new Date()
+  t.is(await sight.caaRefusal({ hostname: 'a.shop.dev', owner_id: 'ana', created_at }, []), null)
+  t.deepEqual([...new Set(asked)], ['ana'])
 })
