@@ -1,4 +1,10 @@
-import { type OrderLimits, orderLimits } from '../../policy/domains/order-limits.ts'
+import {
+  isPlaceLeft,
+  type OrderLimits,
+  orderKind,
+  orderLimits,
+  ownAuthority,
+} from '../../policy/domains/order-limits.ts'
 import { newId } from '../../policy/ids.ts'
 import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import { type Db, transaction } from '../database.ts'
@@ -42,29 +48,56 @@ export async function takeOrder(
   limits: OrderLimits = orderLimits,
 ): Promise<CertificateRow | null> {
   return transaction(db, async trx => {
-    const domain = await trx('domains').where({ hostname }).forUpdate().first('hostname')
+    const domain = await trx('domains').where({ hostname }).forUpdate().first('hostname', 'owner_id')
     if (!domain) return null
     // Of an authority that was replaced, or that has forgotten it.
     await trx('certificates')
       .where({ hostname, state: 'ordered' })
       .where(or => or.whereNot({ authority }).orWhere('order_ends_at', '<=', now))
       .delete()
-    const present: CertificateRow | undefined = await trx('certificates').where({ hostname, state: 'ordered' }).first()
-    if (present) return present
-    await trx.raw(`select pg_advisory_xact_lock(hashtextextended('certificate orders', 0))`)
-    const { rows } = await trx.raw(
-      `select count(*) filter (where at > now() - make_interval(secs => :windowSeconds))::int as recent,
-              count(*) filter (where registered = :registered)::int as of_domain
-         from certificate_orders where at > now() - make_interval(secs => :domainWindowSeconds)`,
-      { registered, ...limits },
-    )
-    if (rows[0].recent >= limits.perWindow || rows[0].of_domain >= limits.perDomain) return null
-    await trx('certificate_orders').insert({ registered })
+    const { current, ordered } = await findCertificates(trx, hostname)
+    if (ordered) return ordered
+    const replaced = current?.authority === authority ? current : undefined
+    if (authority !== ownAuthority && !(await takePlace(trx, { ...domain, registered, replaced, now }, limits)))
+      return null
     const [order] = await trx('certificates')
       .insert({ id: newId(), hostname, state: 'ordered', authority })
       .returning('*')
     return order
   })
+}
+
+interface WantedPlace {
+  owner_id: string | null
+  registered: string
+  /** The certificate of the same authority that the order is to renew. */
+  replaced: CertificateRow | undefined
+  now: Date
+}
+
+/** Takes a place of the authority's limits. False: none is left. */
+async function takePlace(
+  trx: Db,
+  { owner_id, registered, replaced, now }: WantedPlace,
+  limits: OrderLimits,
+): Promise<boolean> {
+  const { not_before: notBefore, not_after: notAfter } = replaced ?? {}
+  const kind = orderKind(notBefore && notAfter ? { notBefore, notAfter } : null, now)
+  await trx.raw(`select pg_advisory_xact_lock(hashtextextended('certificate orders', 0))`)
+  const { rows } = await trx.raw(
+    `select count(*) filter (where recent)::int as recent,
+            count(*) filter (where recent and owner_id = :owner_id)::int as "ofAccount",
+            count(*) filter (where registered = :registered and not renewal)::int as "ofDomain"
+       from (select *, at > now() - make_interval(secs => :windowSeconds) as recent
+               from certificate_orders where at > now() - make_interval(secs => :domainWindowSeconds)) taken`,
+    {
+      ...{ owner_id, registered },
+      ...{ windowSeconds: limits.windowSeconds, domainWindowSeconds: limits.domainWindowSeconds },
+    },
+  )
+  if (!isPlaceLeft(kind, rows[0], limits)) return false
+  await trx('certificate_orders').insert({ registered, owner_id, renewal: kind !== 'first' })
+  return true
 }
 
 export type OpenedOrder = Pick<CertificateRow, 'order_url' | 'challenge' | 'dns_value' | 'order_ends_at'>

@@ -1,4 +1,4 @@
-import { type OrderLimits, orderLimits } from '../../policy/domains/order-limits.ts'
+import { type OrderLimits, orderLimits, ownAuthority } from '../../policy/domains/order-limits.ts'
 import { domainTimes, isLostProofMailDue, lookDelayMs } from '../../policy/domains/times.ts'
 import { queueMail } from '../accounts/mails.ts'
 import { type Db, transaction } from '../database.ts'
@@ -113,6 +113,7 @@ export async function warnOfExpiry(
  * each window after it. One that waits after a failure, or for its order there, is looked at when it was to be.
  */
 export async function lookForCertificates(db: Db, authority: string, limits: OrderLimits = orderLimits): Promise<void> {
+  const places = authority === ownAuthority ? limits.windowSeconds : Math.floor(limits.perWindow * limits.shares.first)
   await db.raw(
     `with wanting as (
        select hostname, created_at from domains
@@ -123,11 +124,11 @@ export async function lookForCertificates(db: Db, authority: string, limits: Ord
      ), placed as (
        select hostname, row_number() over (order by created_at, hostname) - 1 as place from wanting
      ), due as (
-       select hostname, now() + make_interval(secs => place / :perWindow::int * :windowSeconds::int + place % :perWindow::int) as at
+       select hostname, now() + make_interval(secs => place / :places::int * :windowSeconds::int + place % :places::int) as at
          from placed
      )
      update domains set look_at = due.at from due where domains.hostname = due.hostname and look_at > due.at`,
-    { authority, perWindow: limits.perWindow, windowSeconds: limits.windowSeconds },
+    { authority, places, windowSeconds: limits.windowSeconds },
   )
 }
 

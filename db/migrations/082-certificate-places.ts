@@ -1,9 +1,12 @@
 import type { Knex } from 'knex'
 
-/** Certificates are found by their names. */
+/** Certificates are found by their names, and places of orders say for whom they are, and what for. */
 export async function up(knex: Knex): Promise<void> {
   await knex.raw(`
     create index certificates_hostname on certificates (hostname);
+    alter table certificate_orders
+      add owner_id text,                             -- null = of the platform itself, or of a version before this column
+      add renewal boolean not null default false;    -- of a name that has a certificate: it takes no place of its domain
   `)
 }
 

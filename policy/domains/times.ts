@@ -73,7 +73,8 @@ export interface RenewalWindow {
   to: Date
 }
 
-const lifeOf = ({ notBefore, notAfter }: Validity): number => notAfter.getTime() - notBefore.getTime()
+/** Milliseconds. */
+export const lifeOf = ({ notBefore, notAfter }: Validity): number => notAfter.getTime() - notBefore.getTime()
 
 /**
  * When a certificate is renewed: within the window that its authority names, else two thirds into its life. `draw`, at least 0 and below 1,

@@ -16,6 +16,7 @@ import { TtlCache } from '../../lib/async/ttl-cache.ts'
 import type { Config } from '../../policy/config.ts'
 import { nameServerRules } from '../../policy/domains/name-server-rules.ts'
 import { platformDomains } from '../../policy/domains/names.ts'
+import { ownAuthority } from '../../policy/domains/order-limits.ts'
 import { delegationOf, domainRecordKey } from '../../policy/domains/records.ts'
 import { deriveKey } from '../../policy/keys.ts'
 import { withCrashPoints } from '../crash-points.ts'
@@ -87,7 +88,7 @@ async function authorityOf(
   if (!edge.tls) return null
   if (edge.tls.authority === 'local') {
     const root = () => ensureEdgeRoot(db, sealKeys, () => makeAuthority(new Date(), 'domains'))
-    return { name: 'local', issues: withCrashPoints('authority', localAuthority(root)) }
+    return { name: ownAuthority, issues: withCrashPoints('authority', localAuthority(root)) }
   }
   const { acme } = domains
   if (!acme) throw new Error('EDGE_TLS=acme requires the setting ACME_DIRECTORY_URL.')

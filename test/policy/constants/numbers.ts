@@ -557,7 +557,10 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // Contract 4.31.
   'domains/edges.ts': { edgeRules: { liveSeconds: 25, waitSeconds: 5, serveSeconds: 60 } },
   'domains/order-limits.ts': {
-    orderLimits: { perWindow: 250, windowSeconds: 10_800, perDomain: 40, domainWindowSeconds: 604_800 },
+    orderLimits: {
+      ...{ perWindow: 250, windowSeconds: 10_800, perDomain: 40, domainWindowSeconds: 604_800 },
+      ...{ accountShare: 0.25, shares: { first: 0.6, renewal: 0.8, ending: 1 } },
+    },
   },
   'accounts/sessions.ts': { sessionSkewSeconds: 60 },
   'objects/share-visits.ts': { visitSeconds: 86_400 },
