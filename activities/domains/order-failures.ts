@@ -1,8 +1,8 @@
 import type { Db } from '../../db/database.ts'
-import { recordOrderFailure } from '../../db/domains/certificates.ts'
+import { findCertificates, recordOrderFailure } from '../../db/domains/certificates.ts'
 import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
 import { findDomain } from '../../db/domains/domains.ts'
-import { interruptedDelayMs, orderDelayMs } from '../../policy/domains/times.ts'
+import { believedRetryMs, interruptedDelayMs, orderDelayMs } from '../../policy/domains/times.ts'
 import { chainFacts, chainTrouble } from '../certificates/chain.ts'
 import { AuthorityError } from '../certificates/port.ts'
 
@@ -43,11 +43,11 @@ export function recordingFailures(db: Db, now: () => Date) {
       if (error instanceof OrderStopped) return false
       if (!(error instanceof AuthorityError)) throw error
       const refused = isRefusal(error, attempt)
-      const { code, message, retryAfterMs } = error
+      const { code, message } = error
+      const { current } = await findCertificates(db, hostname)
+      const retryMs = believedRetryMs(error.retryAfterMs ?? 0, current?.not_after ?? null, now())
       const ageMs = attempt.order ? now().getTime() - attempt.order.created_at.getTime() : 0
-      const delayMs = refused
-        ? orderDelayMs(domain.orders_failed + 1, retryAfterMs ?? 0)
-        : interruptedDelayMs(ageMs, retryAfterMs ?? 0)
+      const delayMs = refused ? orderDelayMs(domain.orders_failed + 1, retryMs) : interruptedDelayMs(ageMs, retryMs)
       const orderAt = new Date(now().getTime() + delayMs)
       await recordOrderFailure(db, domain, { code, message, orderAt, refused, order: attempt.order })
       return false

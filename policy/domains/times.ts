@@ -19,6 +19,8 @@ export const domainTimes = {
   refusedOrder: { firstMs: hour, maxMs: day },
   /** To the next try of an order that an authority did not answer: as long as it has taken so far, within these. */
   interruptedOrder: { firstMs: minute, maxMs: 15 * minute },
+  /** The longest that an authority is believed to ask for, and the share of what is left of the life of a certificate that serves. */
+  retryAfter: { maxMs: 7 * day, shareOfRest: 1 / 8 },
   /** Between two looks at an order while an authority decides, or at the proxies; doubles with each, up to this many times the first. */
   orderLook: { firstMs: 50, maxTimes: 100 },
 } as const
@@ -27,6 +29,16 @@ export const domainTimes = {
 export function lookDelayMs(ageMs: number): number | null {
   const row = domainTimes.looks.find(({ untilMs }) => ageMs < untilMs)
   return row ? row.everyMs : null
+}
+
+/**
+ * For how many of the milliseconds that an authority asks for nothing is ordered. A certificate that serves, until `endsAt`, must not end
+ * meanwhile by one absurd answer.
+ */
+export function believedRetryMs(retryAfterMs: number, endsAt: Date | null, now: Date): number {
+  const { maxMs, shareOfRest } = domainTimes.retryAfter
+  const restMs = endsAt ? endsAt.getTime() - now.getTime() : 0
+  return Math.min(retryAfterMs, maxMs, restMs > 0 ? restMs * shareOfRest : maxMs)
 }
 
 /** Milliseconds from the last of this number of refused orders in a row, 1 or more, to the next; never before the authority allows it. */
@@ -56,6 +68,8 @@ const certificateTimes = {
   /** Share of its life after which a certificate is renewed, if its authority does not say when; plus or minus `spread`. */
   renewShare: 2 / 3,
   spread: 0.05,
+  /** Share after which it is due, whatever its authority says. */
+  latestShare: 7 / 8,
   /** Owners hear of a renewal that has failed until so long before the end. */
   warnBeforeMs: [14 * day, 3 * day],
   /** The life for which these are meant; a shorter one has them in proportion. */
@@ -76,15 +90,19 @@ export interface RenewalWindow {
 /** Milliseconds. */
 export const lifeOf = ({ notBefore, notAfter }: Validity): number => notAfter.getTime() - notBefore.getTime()
 
+const atShare = (validity: Validity, share: number): Date =>
+  new Date(validity.notBefore.getTime() + share * lifeOf(validity))
+
 /**
- * When a certificate is renewed: within the window that its authority names, else two thirds into its life. `draw`, at least 0 and below 1,
+ * When a certificate is renewed: within the window that its authority names, but with an eighth of its life left, else two thirds into its
+ * life. `draw`, at least 0 and below 1,
  * is drawn once for a certificate, so that many which were made together are not renewed together.
  */
 export function renewalTime(validity: Validity, window: RenewalWindow | null, draw: number): Date {
-  if (window) return new Date(window.from.getTime() + draw * Math.max(0, window.to.getTime() - window.from.getTime()))
-  const { renewShare, spread } = certificateTimes
-  const share = renewShare + (draw * 2 - 1) * spread
-  return new Date(validity.notBefore.getTime() + share * lifeOf(validity))
+  const { renewShare, spread, latestShare } = certificateTimes
+  if (!window) return atShare(validity, renewShare + (draw * 2 - 1) * spread)
+  const wanted = window.from.getTime() + draw * Math.max(0, window.to.getTime() - window.from.getTime())
+  return new Date(Math.min(wanted, atShare(validity, latestShare).getTime()))
 }
 
 /** How many of the warnings about the end of a certificate are due by now; those that were sent count too. */

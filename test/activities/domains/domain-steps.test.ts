@@ -180,6 +180,24 @@ test('an order that the authority has opened goes on after a limit or a step too
   t.deepEqual((await it.certificate())!.key_sealed, key_sealed)
 })
 
+test('an authority that asks for ten years is believed for a week, and for less while a certificate serves', async t => {
+  const it = await scene('absurd.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  const dayMs = 86_400_000
+  const refusal = new AuthorityError('rateLimited', 'Later.', 3650 * dayMs)
+  const waitedDays = async () => ((await it.row()).order_at.getTime() - it.clock.getTime()) / dayMs
+  it.ca.refusals.order = [refusal]
+  t.is(await it.run(), 'failed')
+  t.is(await waitedDays(), 7)
+  it.clock = (await it.row()).order_at
+  t.regex(await it.run(), /renews its certificate/)
+  const { not_after } = (await it.certificate())!
+  it.clock = new Date(not_after!.getTime() - 4 * dayMs)
+  it.ca.refusals.order = [refusal]
+  t.is(await it.run(), 'failed')
+  t.is(await waitedDays(), 0.5)
+})
+
 test('a limit on new orders is a refusal, and so is an order that is over, whatever its reason', async t => {
   const it = await scene('over.shop.dev')
   it.ca.refusals.order = [new AuthorityError('rateLimited', 'Too many.')]
@@ -283,26 +301,26 @@ test('an owner hears why a certificate that ends could not be renewed, once for 
   it.ca.validity.days = 89
   const inDays = (count: number) => new Date(begin + count * 86_400_000)
   const begin = it.clock.getTime()
-  it.ca.renewalOf = () => ({ window: { from: inDays(80), to: inDays(80) }, again: inDays(90) })
+  it.ca.renewalOf = () => ({ window: { from: inDays(77), to: inDays(77) }, again: inDays(90) })
   await it.run()
   const mails = async () =>
     (await it.db('mails').where({ user_id: it.ana.id, template: 'certificate-failing' }).orderBy('created_at')).map(
       ({ fields }) => fields,
     )
-  it.clock = inDays(79)
+  it.clock = inDays(76)
   await it.run()
   t.deepEqual(await mails(), [], 'its authority wants it renewed later')
 
   it.ca.refusals.order = Array.from({ length: 9 }, () => new AuthorityError('unreachable', 'The authority is away.'))
-  it.clock = inDays(80.1)
+  it.clock = inDays(77.1)
   t.is(await it.run(), 'failed')
   t.deepEqual(await mails(), [], 'it was due, and has been tried only now')
   const reason = 'The authority is away.'
   for (const [day, left] of [
-    [80.2, [8]],
-    [80.3, [8]],
-    [86.5, [8, 2]],
-    [86.6, [8, 2]],
+    [77.2, [11]],
+    [77.3, [11]],
+    [86.5, [11, 2]],
+    [86.6, [11, 2]],
   ] as const) {
     it.clock = inDays(day)
     t.is(await it.run(), 'failed')

@@ -540,6 +540,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       lostProofMailMs: 259_200_000,
       refusedOrder: { firstMs: 3_600_000, maxMs: 86_400_000 },
       interruptedOrder: { firstMs: 60_000, maxMs: 900_000 },
+      retryAfter: { maxMs: 604_800_000, shareOfRest: 0.125 },
       orderLook: { firstMs: 50, maxTimes: 100 },
     },
   },

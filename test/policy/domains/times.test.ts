@@ -1,6 +1,7 @@
 import test from 'ava'
 import fc from 'fast-check'
 import {
+  believedRetryMs,
   interruptedDelayMs,
   isLostProofMailDue,
   lookDelayMs,
@@ -54,6 +55,17 @@ test('an order that is not answered goes on after 1, 1, 2, 4, 8 and 15 minutes, 
   t.is(interruptedDelayMs(0, hour), hour)
 })
 
+test('an authority is believed for a week at most, and for an eighth of what is left of a certificate that serves', t => {
+  const believed = (retryMs: number, endsMs: number | null) =>
+    believedRetryMs(retryMs, endsMs === null ? null : at(endsMs), at(0))
+  t.is(believed(30 * hour, null), 30 * hour)
+  t.is(believed(3650 * day, null), 7 * day)
+  t.is(believed(30 * hour, 8 * day), day)
+  t.is(believed(hour, 8 * day), hour)
+  t.is(believed(3650 * day, 80 * day), 7 * day)
+  t.is(believed(30 * hour, -day), 30 * hour, 'it has ended: nothing is to be saved')
+})
+
 test('a lost proof is mailed once for each loss, after 3 days', t => {
   const isDue = (lostMs: number, mailedMs: number | null, nowMs: number) =>
     isLostProofMailDue({ lostAt: at(lostMs), mailedAt: mailedMs === null ? null : at(mailedMs) }, at(nowMs))
@@ -73,6 +85,11 @@ test('a certificate is renewed two thirds into its life, plus or minus 5 %, or w
   t.deepEqual(renewalTime(quarter, window, 0), at(50 * day))
   t.deepEqual(renewalTime(quarter, window, 0.25), at(50.5 * day))
   t.deepEqual(renewalTime(quarter, { from: at(day), to: at(0) }, 0.9), at(day), 'a window the wrong way round')
+  const late = { from: at(89 * day), to: at(400 * day) }
+  t.deepEqual(
+    [0, 0.9].map(draw => renewalTime(quarter, late, draw)),
+    [at(78.75 * day), at(78.75 * day)],
+  )
   fc.assert(
     fc.property(fc.double({ min: 0, max: 0.999_999, noNaN: true }), draw => {
       const share = (renewalTime(quarter, null, draw).getTime() - at(0).getTime()) / (90 * day)
