@@ -1,10 +1,11 @@
-import { type OrderLimits, orderLimits, ownAuthority } from '../../policy/domains/order-limits.ts'
+import { type OrderLimits, orderLimits } from '../../policy/domains/order-limits.ts'
 import { domainTimes, isLostProofMailDue, lookDelayMs } from '../../policy/domains/times.ts'
 import { queueMail } from '../accounts/mails.ts'
 import { type Db, transaction } from '../database.ts'
 import { takeDelay } from './domain-delays.ts'
 import { recordDomainEvent } from './domain-events.ts'
 import { type DomainClaim, type DomainRow, isSameClaim } from './domain-rows.ts'
+import { releaseUnused } from './domains.ts'
 import { notServed } from './served-certificates.ts'
 
 const dayMs = 86_400_000
@@ -21,9 +22,9 @@ export interface DomainLook {
 }
 
 /**
- * Records a look at a name, and what follows from it: a first proof, the loss of one, and the end of a name that nobody has proved in time.
- * Null: the name was removed, also when somebody has claimed it since `looked` was read, whose records were not looked for. The platform's
- * own names need no proof.
+ * Records a look at a name, and what follows from it: a first proof, the loss of one, and the end of a name that nobody has proved in time,
+ * or that no application has. Null: the name was removed, also when somebody has claimed it since `looked` was read, whose records were not
+ * looked for. The platform's own names need no proof.
  */
 export async function recordLook(
   db: Db,
@@ -34,7 +35,7 @@ export async function recordLook(
   const { hostname } = looked
   return transaction(db, async trx => {
     const row: DomainRow | undefined = await trx('domains').where({ hostname }).forUpdate().first()
-    if (!row || !isSameClaim(row, looked)) return null
+    if (!row || !isSameClaim(row, looked) || (await releaseUnused(trx, hostname))) return null
     const txt_seen = look.txtSeen ?? row.txt_seen
     const cname_seen = look.cnameSeen ?? row.cname_seen
     const isSeen = row.owner_id === null || txt_seen || cname_seen
@@ -113,7 +114,6 @@ export async function warnOfExpiry(
  * each window after it. One that waits after a failure, or for its order there, is looked at when it was to be.
  */
 export async function lookForCertificates(db: Db, authority: string, limits: OrderLimits = orderLimits): Promise<void> {
-  const places = authority === ownAuthority ? limits.windowSeconds : Math.floor(limits.perWindow * limits.shares.first)
   await db.raw(
     `with wanting as (
        select hostname, created_at from domains
@@ -124,11 +124,11 @@ export async function lookForCertificates(db: Db, authority: string, limits: Ord
      ), placed as (
        select hostname, row_number() over (order by created_at, hostname) - 1 as place from wanting
      ), due as (
-       select hostname, now() + make_interval(secs => place / :places::int * :windowSeconds::int + place % :places::int) as at
+       select hostname, now() + make_interval(secs => place / :perWindow::int * :windowSeconds::int + place % :perWindow::int) as at
          from placed
      )
      update domains set look_at = due.at from due where domains.hostname = due.hostname and look_at > due.at`,
-    { authority, places, windowSeconds: limits.windowSeconds },
+    { authority, perWindow: limits.perWindow, windowSeconds: limits.windowSeconds },
   )
 }
 

@@ -68,10 +68,11 @@ export async function unassignDomain(db: Db, appId: string): Promise<string | nu
   })
 }
 
-/** Deletes a name of an account that no application has any more, with its certificates. */
-export async function releaseUnused(trx: Db, hostname: string): Promise<void> {
-  if (await deleteDomain(trx, hostname, { unused: true }))
-    await recordDomainEvent(trx, hostname, 'released: no application has it any more')
+/** Deletes a name of an account that no application has any more, with its certificates. False: one has it. */
+export async function releaseUnused(trx: Db, hostname: string): Promise<boolean> {
+  const isDeleted = await deleteDomain(trx, hostname, { unused: true })
+  if (isDeleted) await recordDomainEvent(trx, hostname, 'released: no application has it any more')
+  return isDeleted
 }
 
 /** Releases a name from all its applications, for operators. Missing is success. */
