@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { intake, protocols, stands, textCaps, visits } from '../../policy/network/analytics-terms.ts'
+import { intake, methods, protocols, stands, textCaps, visits } from '../../policy/network/analytics-terms.ts'
 import type { AddressReader } from './addresses.ts'
 import { type ArrivedAgent, type DuckDbAgents, unreadAgent } from './duckdb-agents.ts'
 import { countedInShares, type DuckDbDays, inTransaction, literal } from './duckdb-days.ts'
@@ -46,6 +46,7 @@ const capped = (text: string, max: number) => `if(strlen(${text}) > ${max}, left
 const lines = (file: string) => `(
   select * replace (
       ${capped('host', textCaps.host)} as host, ${capped('method', 16)} as method, ${capped('path', textCaps.path)} as path,
+      ${capped('content_type', textCaps.header)} as content_type,
       ${capped('query', textCaps.query)} as query, ${capped('referer', textCaps.referer)} as referer,
       if(starts_with(agent, chr(65279)), ltrim(${capped('agent', textCaps.agent)}, chr(65279)), coalesce(${capped('agent', textCaps.agent)}, '')) as agent,
       coalesce(client, '') as client)
@@ -64,9 +65,9 @@ const lines = (file: string) => `(
 const arrived = (file: string, catalog: string, maxTextBytes: number) => `
   with arrived as materialized (
     select case when grouping(agent) = 0 then 'agent' when grouping(client) = 0 then 'client' else 'text' end as kind,
-      app, coalesce(agent, client, path, query, referer) as value, count(*) as n
+      app, coalesce(agent, client, path, query, referer, content_type, method) as value, count(*) as n
     from ${lines(file)}
-    group by grouping sets ((app, agent), (client), (app, path), (app, query), (app, referer)))
+    group by grouping sets ((app, agent), (client), (app, path), (app, query), (app, referer), (app, content_type), (app, method)))
   select kind, app, value, n::double from arrived where kind <> 'text'
   union all
   select kind, app, null, coalesce(sum(strlen(value)), 0)::double from arrived where kind = 'text' group by kind, app
@@ -82,14 +83,15 @@ const addedShape = { ...agentShape, device: 'VARCHAR', os: 'VARCHAR', browser: '
 const addressShape = { client: 'VARCHAR', shown: 'VARCHAR', country: 'VARCHAR', city: 'VARCHAR', provider: 'VARCHAR' }
 const textShape = { app: 'VARCHAR', bytes: 'UBIGINT' }
 
-/** Past its share of texts an application has rows without those that its visitors make up. They are counted as before. */
+/** Past its share of texts an application has rows without those that it or its visitors make up. They are counted as before. */
 const stored = (file: string, catalog: string, pastApps: readonly string[]) => `
   insert into ${catalog}.requests
-  select app, round("at" * 1000)::bigint, host, method,
+  select app, round("at" * 1000)::bigint, host,
+    if(is_past and method not in (${list(methods)}), '${stands.otherMethod}', method),
     if(is_past, '${stands.otherPath}', path), if(is_past, null, nullif(query, '')), status, coalesce(bytes, 0),
     shown, country, city, provider, coalesce(id, ${unreadAgent}), if(is_past, null, nullif(referer, '')),
     if(is_past and referer_host is not null, '${stands.unknown}', referer_host),
-    case when protocol in (${list(protocols)}) then protocol else '${stands.unknown}' end, media_type,
+    case when protocol in (${list(protocols)}) then protocol else '${stands.unknown}' end, if(is_past, '${stands.unknown}', media_type),
     coalesce(method = '${visits.method}' and status between ${visits.fromStatus} and ${visits.toStatus}
       and media_type = '${visits.contentType}' and bot is null and coalesce(id, ${unreadAgent}) <> ${unreadAgent}
       and (referer_host is null or referer_host <> lower(host)), false),

@@ -24,11 +24,19 @@ export const intake = {
   addresses: 50_000,
 } as const
 
-/** Max characters of a text that is stored; longer ones are cut. */
-export const textCaps = { agent: 300, path: 1024, query: 1024, referer: 1024, host: 255, contentType: 64 } as const
+/** Max characters of a text that is stored; longer ones are cut. `header`: of the header whose beginning is the content type. */
+export const textCaps = {
+  agent: 300,
+  path: 1024,
+  query: 1024,
+  referer: 1024,
+  host: 255,
+  contentType: 64,
+  header: 255,
+} as const
 
 /**
- * Paths, queries and referers of one application in a day take at most 1/`textParts` of ANALYTICS_MB: else one with long made-up paths
+ * Methods, paths, queries, referers and content types of one application in a day take at most 1/`textParts` of ANALYTICS_MB: else one with long made-up paths
  * would displace everybody's older days.
  */
 export const textParts = 32

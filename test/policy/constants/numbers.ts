@@ -169,7 +169,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
     textParts: 32,
     rollups: { rows: 100_000, restRows: 10_000, appRows: 1000, rowsPerSum: 8 },
-    textCaps: { agent: 300, path: 1024, query: 1024, referer: 1024, host: 255, contentType: 64 },
+    textCaps: { agent: 300, path: 1024, query: 1024, referer: 1024, host: 255, contentType: 64, header: 255 },
     engineLimits: { memoryMb: 512, threads: 1, scratchMb: 1024 },
     questionTimes: { slotMs: 3000, answerMs: 10_000 },
     rememberedAnswers: { freshSeconds: 60, busySeconds: 900, maxBytes: 67_108_864 },
