@@ -86,7 +86,7 @@ function luaLines(options: EdgeConfigOptions): string[] {
       `require('settings').table:load(${quoted(tableFile(settings, 'settings'))})`,
       `require('settings').pages:load(${quoted(tableFile(settings, 'pages'))})`,
       `require('well_known').table:load(${quoted(tableFile(settings, 'answers'))})`,
-      `require('well_known').spare(${quoted(appsDomain)})`,
+      `require('well_known').keep(${quoted(appsDomain)})`,
       ...(settings.tls ? [`require('router').redirect_to(${settings.tls.publicPort})`] : []),
       // Not by `require` in each phase of each request: all of them would then be compiled as what follows that one function.
       "router, departures = require 'router', require 'departures'",

@@ -5,6 +5,7 @@ local journal = require 'journal'
 
 local match, sub = string.match, string.sub
 local FOLDER = '/.well-known/'
+local CHALLENGES = FOLDER .. 'acme-challenge'
 local PATH = '^/%.well%-known/([a-z-]+)/([%w_-]+)$'
 local MAX_TOKEN = 256
 
@@ -21,9 +22,17 @@ end
 local M = { table = journal.new { name = 'answers', parse = parse, record = record } }
 local apps_suffix
 
--- Below the domain of applications a challenge is the application's own: their certificates are not verified by host name.
-function M.spare(apps_domain)
+-- Below the domain of applications a challenge is never the application's own: the domain is the operator's, and whoever could prove a name
+-- of it to an authority would use up what that grants the whole domain.
+function M.keep(apps_domain)
   apps_suffix = '.' .. apps_domain
+end
+
+-- The proof with which a path is answered; nil for any other path, and without one.
+local function proof_of(kind, token)
+  local method = ngx.req.get_method()
+  if not kind or #token > MAX_TOKEN or (method ~= 'GET' and method ~= 'HEAD') then return nil end
+  return M.table.dict:get(kind)
 end
 
 -- Ends the request to a host with its answer if it has one.
@@ -31,11 +40,11 @@ function M.answer(var, host)
   local uri = var.uri
   if sub(uri, 1, #FOLDER) ~= FOLDER then return end
   local kind, token = match(uri, PATH)
-  local method = ngx.req.get_method()
-  if not kind or #token > MAX_TOKEN or (method ~= 'GET' and method ~= 'HEAD') then return end
-  if kind == 'acme-challenge' and sub(host, -#apps_suffix) == apps_suffix then return end
-  local proof = M.table.dict:get(kind)
-  if not proof then return end
+  local proof = proof_of(kind, token)
+  if not proof then
+    local kept = sub(uri, 1, #CHALLENGES) == CHALLENGES and sub(host, -#apps_suffix) == apps_suffix
+    return kept and ngx.exit(404)
+  end
   ngx.header['Content-Type'] = 'text/plain'
   ngx.header['Cache-Control'] = 'no-store'
   ngx.header['X-Content-Type-Options'] = 'nosniff'

@@ -155,11 +155,7 @@ test('challenges and checks are answered by the proxy, on every port and before 
     'x-content-type-options': 'nosniff',
   })
   t.is((await ask(proxy.port, 'shop.example.com', { path: acme, method: 'HEAD' })).status, 200)
-  // Below the domain of applications challenges are their own, and checks are not.
-  t.regex(
-    (await askHttps(proxy.tlsPort, 'a.apps.localhost', issuer.root, { path: acme })).body,
-    /"url":"\/\.well-known/,
-  )
+  t.is((await askHttps(proxy.tlsPort, 'a.apps.localhost', issuer.root, { path: acme })).body, 'token-1_x.thumb')
   t.is(await plain('a.apps.localhost', check), 'n0nce.proof')
   // Whatever else is asked for there belongs to the application.
   for (const path of [
@@ -173,6 +169,14 @@ test('challenges and checks are answered by the proxy, on every port and before 
   t.regex((await ask(proxy.port, 'plain.example.com', { path: acme, method: 'POST' })).body, /"url"/)
   t.regex(await plain('plain.example.com', `/.well-known/berth-check/${'x'.repeat(257)}`), /"url"/)
   await proxy.edge.setAnswers({ 'acme-challenge': null, 'berth-check': null })
+  // With an answer of its own an application could prove a name of the operator's domain to an authority.
+  for (const [path, method] of [[acme], [`${acme}/more`], ['/.well-known/acme-challenge%2Fx'], [acme, 'POST']] as const)
+    t.is(
+      (await askHttps(proxy.tlsPort, 'a.apps.localhost', issuer.root, { path, ...(method && { method }) })).status,
+      404,
+      path,
+    )
+  t.is((await ask(proxy.port, 'b.apps.localhost', { path: acme })).status, 404)
   t.regex(await plain('plain.example.com', check), /"url":"\/\.well-known/)
 })
 
