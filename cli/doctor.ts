@@ -29,7 +29,7 @@ import {
   reportOf,
 } from './doctor/findings.ts'
 import { bySupervisor, isElsewhere, isFurtherHost, type Manner, mannerOf } from './doctor/manner.ts'
-import { routeFinding } from './doctor/route-state.ts'
+import { edgeNameFindings, routeFinding } from './doctor/route-state.ts'
 import { clientWire, databaseWire, temporalWire } from './doctor/wires.ts'
 import { withInstallation } from './installation/database.ts'
 import { type Installation, loadInstallation } from './installation/installation.ts'
@@ -161,6 +161,7 @@ function storedFindings(installation: Installation, manner: Manner): Promise<Fin
       ...databaseFindings(config.databases, await listHosts(db)),
       await drillFinding(db, config.databases.drillDays),
       ...(await checkedAppsFinding(db)),
+      ...(await edgeNameFindings(db)),
     ]
   }
   const at = hostAndPort(config.databaseUrl, 5432)

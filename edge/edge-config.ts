@@ -79,6 +79,7 @@ function luaLines(options: EdgeConfigOptions): string[] {
     'lua_shared_dict connections 16m;',
     ...block('init_by_lua_block', [
       "require 'resty.core'",
+      `require('journal').identify(${quoted(options.id)})`,
       `require('routes').table:load(${quoted(settings.routesFile)})`,
       `require('names').table:load(${quoted(tableFile(settings, 'names'))})`,
       `require('certificates').table:load(${quoted(tableFile(settings, 'certificates'))})`,

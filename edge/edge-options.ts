@@ -7,6 +7,8 @@ export interface EdgeConfigOptions {
   settings: EdgeSettings
   /** Random letters and digits of this start: with connection and request in it they are the id of a request. */
   run: string
+  /** Id of this proxy, the same in each start. */
+  id: string
   /** Folder of all files that the proxy writes. */
   folder: string
   /** Folder of the Lua scripts. */

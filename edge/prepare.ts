@@ -7,7 +7,7 @@ import type { Config } from '../policy/config.ts'
 import { proxyConnections } from '../policy/proxy-connections.ts'
 import { edgeConfig } from './edge-config.ts'
 import { inspectNginx } from './nginx-binary.ts'
-import { makeProxyFolder, placeFile } from './proxy-folder.ts'
+import { makeProxyFolder, placeFile, proxyId } from './proxy-folder.ts'
 import { type SurfaceTargets, surfaceTargets } from './surfaces.ts'
 import { unusedCertificate } from './tls-lines.ts'
 import { makeUnusedCertificate } from './unused-certificate.ts'
@@ -41,12 +41,18 @@ export async function prepareEdge(
   const owner = process.geteuid?.() === 0 ? await systemUser(options.user ?? 'www-data') : null
   if (Buffer.byteLength(config.edge.controlSocket) > maxSocketPathBytes)
     throw new Error(`The path of EDGE_CONTROL_SOCKET is over ${maxSocketPathBytes} bytes: ${config.edge.controlSocket}`)
+  const build = await inspectNginx(nginx)
+  await mkdir(config.dataDir, { recursive: true, mode: 0o711 })
+  await makeProxyFolder(folder, config.edge, owner)
+  if (owner) await assertReachable(folder)
+  await makePrivate(dirname(config.edge.controlSocket))
+  await rm(config.edge.controlSocket, { force: true })
   const text = edgeConfig({
     settings: config.edge,
     run: randomBytes(8).toString('hex'),
-    folder,
+    ...{ folder, id: await proxyId(folder) },
     scripts: fileURLToPath(new URL('./lua', import.meta.url)),
-    nginx: await inspectNginx(nginx),
+    nginx: build,
     user: owner?.name ?? null,
     targets: options.targets ?? surfaceTargets(config.bind, [config.ports]),
     appsDomain: config.appsDomain,
@@ -54,11 +60,6 @@ export async function prepareEdge(
     workerConnections: options.workerConnections ?? proxyConnections.ofWorker,
     limitScale: config.rateLimitScale,
   })
-  await mkdir(config.dataDir, { recursive: true, mode: 0o711 })
-  await makeProxyFolder(folder, config.edge, owner)
-  if (owner) await assertReachable(folder)
-  await makePrivate(dirname(config.edge.controlSocket))
-  await rm(config.edge.controlSocket, { force: true })
   if (config.edge.tls) await placeFile(join(folder, unusedCertificate), makeUnusedCertificate())
   const path = join(folder, 'nginx.conf')
   await placeFile(path, text)

@@ -1,7 +1,8 @@
+import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
-import { chmod, chown, lstat, mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, chown, lstat, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { codeOf } from '../lib/folders/disk-names.ts'
+import { codeOf, unlessMissing } from '../lib/folders/disk-names.ts'
 import type { Owner } from '../lib/folders/owner.ts'
 import type { EdgeSettings } from '../policy/edge/edge-settings.ts'
 import { tableFile, tables } from './edge-config.ts'
@@ -38,6 +39,16 @@ export async function placeFile(path: string, text: string): Promise<void> {
   await rm(next, { recursive: true, force: true }) // of a start that was killed
   await writeFile(next, text, { flag: 'wx', mode: 0o600 })
   await rename(next, path)
+}
+
+/** The id of the proxy, made once: what it has acknowledged belongs to it, whatever it is called. */
+export async function proxyId(folder: string): Promise<string> {
+  const path = join(folder, 'id')
+  const known = await readFile(path, 'utf8').catch(unlessMissing)
+  if (known !== null && /^[0-9a-f]{32}$/.test(known)) return known
+  const made = randomBytes(16).toString('hex')
+  await placeFile(path, made)
+  return made
 }
 
 /** A folder of root's that the group of `owner` may read. */

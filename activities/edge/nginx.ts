@@ -76,7 +76,7 @@ export function nginxEdge(controlSocket: string): Edge {
     listNames: hosts => listed('/names', hosts),
     async standing() {
       const text = await read('/mark').catch(unlessOlder)
-      return text === null ? { run: '', mark: null } : JSON.parse(text)
+      return { id: null, ...(text === null ? { run: '', mark: null } : JSON.parse(text)) }
     },
     async setMark(run, mark) {
       await send('PUT', '/mark', `${run} ${mark}`, RouteRefused).catch(unlessOlder)

@@ -112,7 +112,7 @@ export class SettingsRefused extends Error {
 
 /** What the proxy itself answers below `/.well-known/`: a token of the path, a full stop, and this text; null = it does not. */
 export interface WellKnownAnswers {
-  /** `/.well-known/acme-challenge/<token>`, but for names below the domain of applications: the thumbprint of the ACME account. */
+  /** `/.well-known/acme-challenge/<token>`: the thumbprint of the ACME account. */
   'acme-challenge': string | null
   /** `/.well-known/berth-check/<token>`, by which the platform recognizes its own proxy behind any host name. */
   'berth-check': string | null
@@ -120,6 +120,8 @@ export interface WellKnownAnswers {
 
 /** How up to date the table of a proxy is. */
 interface EdgeStanding {
+  /** Of the proxy, for as long as its folder lasts; null: of a version without one. */
+  id: string | null
   /** Changes with each start of the proxy. */
   run: string
   /** Up to where its table is complete; null when no mark was set since its start. */

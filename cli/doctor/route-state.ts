@@ -1,6 +1,7 @@
 import { nginxEdge } from '../../activities/edge/nginx.ts'
 import type { Edge } from '../../activities/edge/port.ts'
 import type { Db } from '../../db/database.ts'
+import { listSharedEdgeNames } from '../../db/domains/edges.ts'
 import { thisMachine } from '../../lib/machine.ts'
 import type { Config } from '../../policy/config.ts'
 import { namesWithWrongRoute } from '../../workers/loops/route-table.ts'
@@ -24,4 +25,14 @@ export async function routeFinding(
     state: `${total}; ${amiss.length} WRONG, the first is ${first}`,
     remedy: `they are retried continuously; if they stay wrong: ${manner.logs('worker')}`,
   }
+}
+
+/** Proxies that their operator calls the same; none where every name is one proxy's. */
+export async function edgeNameFindings(db: Db): Promise<Finding[]> {
+  const shared = await listSharedEdgeNames(db)
+  return shared.map(name => ({
+    name: 'names of proxies',
+    state: `several live proxies are called ${name}: the log and the performance of applications cannot tell them apart`,
+    remedy: 'give each of them its own EDGE_NAME',
+  }))
 }

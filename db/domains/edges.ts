@@ -12,22 +12,22 @@ export async function edgeSnapshot(db: Db): Promise<EdgeSnapshot> {
 }
 
 /**
- * Records that a proxy has applied everything up to a snapshot, but what it has refused of some host names. Two keepers of one proxy may do
+ * Records that a proxy, which its operator calls `name`, has applied everything up to a snapshot, but what it has refused of some host names. Two keepers of one proxy may do
  * so in any order.
  */
 export async function recordEdge(
   db: Db,
   id: string,
   snapshot: EdgeSnapshot,
-  refused: readonly string[] = [],
+  { refused = [], name = null }: { refused?: readonly string[]; name?: string | null } = {},
 ): Promise<void> {
   await db.raw(
-    `insert into edges (id, applied, refused) values (:id, :snapshot::pg_snapshot, :refused::text[])
-     on conflict (id) do update set seen_at = now(), refused = excluded.refused, applied = case
+    `insert into edges (id, name, applied, refused) values (:id, :name, :snapshot::pg_snapshot, :refused::text[])
+     on conflict (id) do update set seen_at = now(), name = excluded.name, refused = excluded.refused, applied = case
        when edges.applied is null or pg_snapshot_xmax(edges.applied) <= pg_snapshot_xmax(excluded.applied)
          or pg_snapshot_xmax(edges.applied) > pg_snapshot_xmax(pg_current_snapshot())  -- of another server, whose backup was restored
        then excluded.applied else edges.applied end`,
-    { id, snapshot, refused: [...new Set(refused)] },
+    { id, name, snapshot, refused: [...new Set(refused)] },
   )
 }
 
@@ -46,6 +46,16 @@ export async function edgesBehind(db: Db, transaction: string, host: string | nu
     { transaction, host, seconds: edgeRules.liveSeconds },
   )
   return rows.map(({ id }: { id: string }) => id)
+}
+
+/** Names that several live proxies have. */
+export async function listSharedEdgeNames(db: Db): Promise<string[]> {
+  const { rows } = await db.raw(
+    `select name from edges where seen_at > now() - make_interval(secs => ?) and name is not null
+      group by name having count(*) > 1 order by name`,
+    [edgeRules.liveSeconds],
+  )
+  return rows.map(({ name }: { name: string }) => name)
 }
 
 /** Whether any proxy has been seen lately. */

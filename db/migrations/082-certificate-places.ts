@@ -1,7 +1,12 @@
 import type { Knex } from 'knex'
+import { lockTables } from '../migration-locks.ts'
 
 /** Certificates are found by their names, and places of orders say for whom they are, and what for. */
 export async function up(knex: Knex): Promise<void> {
+  await lockTables(knex, [
+    ['certificates', 'share row exclusive'],
+    ['certificate_orders', 'access exclusive'],
+  ])
   await knex.raw(`
     create index certificates_hostname on certificates (hostname);
     alter table certificate_orders

@@ -164,11 +164,18 @@ function Journal:list(names)
   return table.concat(lines, '\n')
 end
 
--- This run of the proxy, and its mark if it has one.
+local proxy_id
+
+-- The id of the proxy, which its folder has.
+function M.identify(id)
+  proxy_id = id
+end
+
+-- The proxy, this run of it, and its mark if it has one.
 function Journal:standing()
   self:catch_up()
   local mark = notes:get(self.mark_note)
-  return '{"run":"' .. notes:get('run') .. '","mark":' .. (mark and '"' .. mark .. '"' or 'null') .. '}'
+  return '{"id":"' .. proxy_id .. '","run":"' .. notes:get('run') .. '","mark":' .. (mark and '"' .. mark .. '"' or 'null') .. '}'
 end
 
 -- Stores the mark of this run. A mark of another run succeeds without effect: its writer has seen a table that this run may not have.

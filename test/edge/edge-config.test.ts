@@ -21,6 +21,7 @@ function options(env: Record<string, string> = {}, more: Partial<EdgeConfigOptio
   return {
     settings: config.edge,
     run: 'r1',
+    id: 'e1',
     folder: '/data/proxy',
     scripts: '/scripts',
     nginx: { modules: '/modules', http2Directive: false, brotli: false },

@@ -104,7 +104,11 @@ test.serial('a killed proxy comes back with its routes, and its old workers rele
   const after = await proxy.edge.standing()
   t.not(after.run, before.run)
   await proxy.edge.setMark(before.run, 'of before')
-  t.deepEqual(await proxy.edge.standing(), { run: after.run, mark: null }, 'it knows what its file knows')
+  t.deepEqual(
+    await proxy.edge.standing(),
+    { id: before.id, run: after.run, mark: null },
+    'it knows what its file knows',
+  )
   t.deepEqual((await proxy.edge.listRoutes()).map(route => route.host).sort(), [
     'kept.apps.localhost',
     'late.apps.localhost',

@@ -13,7 +13,7 @@ export interface RouteKeeperOptions extends Tables {
   log: Logger
   /** Custom names and certificates of the same proxy. */
   domains: { round(): Promise<Record<'refused' | 'unanswered', readonly EntryRefusal[]>> }
-  /** Name of the proxy in the table of proxies. */
+  /** What the operator calls the proxy. */
   edgeName: string
   everySeconds?: number
   /** How often everything is compared, changed or not. */
@@ -43,14 +43,14 @@ export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSigna
   const everyMs = ({ failed }: { failed: boolean }) => (failed ? retryMs : everySeconds * 1000)
   const round = async () => {
     const snapshot = await edgeSnapshot(db)
-    const { refused, refusedSettings } = await rounds.round()
+    const { refused, refusedSettings, edgeId } = await rounds.round()
     report('route', refused)
     report('settings', refusedSettings)
     const names = await domains.round()
     report('name', names.refused)
     report('answer', names.unanswered)
     const hosts = [refused, refusedSettings, names.refused].flat().map(({ host }) => host)
-    await recordEdge(db, edgeName, snapshot, hosts)
+    await recordEdge(db, edgeId ?? edgeName, snapshot, { refused: hosts, name: edgeName })
   }
   const purge = async () => {
     for (const appId of await listOverdue(db))

@@ -37,9 +37,9 @@ export class RouteRounds {
 
   /**
    * Runs one round of routes and applications' settings; rejects when the proxy or Postgres is down. `whole` reports that everything was
-   * compared.
+   * compared. `edgeId`: of the proxy; null where it is of a version without one.
    */
-  async round(): Promise<Round & { whole: boolean; refusedSettings: EntryRefusal[] }> {
+  async round(): Promise<Round & { whole: boolean; refusedSettings: EntryRefusal[]; edgeId: string | null }> {
     const { db, edge } = this.#options
     const began = this.#now()
     const boots = await listUnroutedBoots(db)
@@ -47,7 +47,7 @@ export class RouteRounds {
     const switching = await this.#switchingNames()
     // Retained if the round fails: a proxy that hangs is the reason why a route was not restored.
     this.#switched = [...new Set([...this.#switched, ...switching])]
-    const { run, mark } = await edge.standing()
+    const { id: edgeId, run, mark } = await edge.standing()
     const { mark: upto, changed } = await changesSince(db, mark)
     const names = changed && this.#names(changed)
     const fits = boots.length === 0 && hosts === this.#hosts && !this.#isTime(began)
@@ -62,7 +62,7 @@ export class RouteRounds {
       this.#comparedAt = began
     }
     await edge.setMark(run, upto)
-    return { ...round, whole: !some, refusedSettings }
+    return { ...round, whole: !some, refusedSettings, edgeId }
   }
 
   #isTime(now: number): boolean {

@@ -19,7 +19,7 @@ export function fakeEdge(): Edge {
   const settings = new Map<string, ServedSettings>()
   const among = <T extends { host: string }>(table: Map<string, T>, hosts?: readonly string[]): T[] =>
     hosts ? [...new Set(hosts)].flatMap(host => table.get(host) ?? []) : [...table.values()]
-  const run = randomUUID()
+  const [id, run] = [randomUUID(), randomUUID()]
   let mark: string | null = null
   return {
     async setRoute(route) {
@@ -56,7 +56,7 @@ export function fakeEdge(): Edge {
       return structuredClone(among(names, hosts))
     },
     async standing() {
-      return { run, mark }
+      return { id, run, mark }
     },
     async setMark(of, text) {
       if (of === run) mark = text

@@ -3,7 +3,7 @@ import test from 'ava'
 import { pino } from 'pino'
 import { type Edge, type Route, RouteRefused } from '../../../activities/edge/port.ts'
 import { bySupervisor } from '../../../cli/doctor/manner.ts'
-import { routeFinding } from '../../../cli/doctor/route-state.ts'
+import { edgeNameFindings, routeFinding } from '../../../cli/doctor/route-state.ts'
 import { removeApp } from '../../../db/apps/app-creation.ts'
 import type { AppRow } from '../../../db/apps/app-rows.ts'
 import * as apps from '../../../db/apps/apps.ts'
@@ -383,4 +383,25 @@ test.serial('when a port goes to another application the former one’s route is
   ending.abort()
   await keeping
   t.like(await apps.loadApp(db, one.app.id), { status: 'running', host_port: null })
+})
+
+test.serial('proxies of one name do not acknowledge for each other, and the doctor asks for other names', async t => {
+  const { db, url } = await database
+  await db('edges').delete()
+  const { log } = logLines()
+  const stop = new AbortController()
+  const keeping = [fakeEdge(), fakeEdge()].map(edge =>
+    keepRoutes({ ...alone, db, edge, databaseUrl: url, appsDomain, machine, log }, stop.signal),
+  )
+  t.teardown(async () => {
+    stop.abort()
+    await Promise.all(keeping)
+    await db('edges').delete()
+  })
+  await comesTrue(async () => (await db('edges')).length === 2, 10)
+  const [finding] = await edgeNameFindings(db)
+  t.regex(finding?.state ?? '', /several live proxies are called proxy/)
+  t.truthy(finding?.remedy)
+  await db('edges').update({ name: db.raw('id') })
+  t.deepEqual(await edgeNameFindings(db), [])
 })

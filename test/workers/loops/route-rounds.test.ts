@@ -144,7 +144,7 @@ test.serial('a proxy that restarts during a round is compared by the next one', 
   let run = 'a'
   const restarting: Edge = {
     ...edge,
-    standing: async () => ({ run, mark: run === 'a' ? (await edge.standing()).mark : null }),
+    standing: async () => ({ id: null, run, mark: run === 'a' ? (await edge.standing()).mark : null }),
     setMark: async (of, mark) => {
       if (of === run) await edge.setMark((await edge.standing()).run, mark)
     },

@@ -113,7 +113,7 @@ test.serial('a change, and a purge, say whether every live proxy has it', async 
   let running = true
   let refused: string[] = []
   const keeper = (async () => {
-    for (; running; await sleep(20)) await recordEdge(db, edge, await edgeSnapshot(db), refused)
+    for (; running; await sleep(20)) await recordEdge(db, edge, await edgeSnapshot(db), { refused })
   })()
   t.true((await change({ maintenance: true })).body.response.applied)
   t.is((await purge()).status, 200)
