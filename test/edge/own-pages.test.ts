@@ -129,6 +129,7 @@ test('every status that nginx may answer itself has one of our pages, for every 
     scripts: '/scripts',
     nginx,
     user: null,
+    id: 'e1',
     targets,
     appsDomain: 'apps.localhost',
   }

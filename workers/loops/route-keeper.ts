@@ -43,10 +43,13 @@ export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSigna
   const everyMs = ({ failed }: { failed: boolean }) => (failed ? retryMs : everySeconds * 1000)
   const round = async () => {
     const snapshot = await edgeSnapshot(db)
+    // Names and certificates first where there may be none: what is served before https, or under no name, has begun in another way than it
+    // goes on. Without them routes are set all the same.
+    const early = (await rounds.isNew()) ? await domains.round().catch(warn) : undefined
     const { refused, refusedSettings, edgeId } = await rounds.round()
     report('route', refused)
     report('settings', refusedSettings)
-    const names = await domains.round()
+    const names = early ?? (await domains.round())
     report('name', names.refused)
     report('answer', names.unanswered)
     const hosts = [refused, refusedSettings, names.refused].flat().map(({ host }) => host)

@@ -52,8 +52,10 @@ export class RouteRounds {
     const names = changed && this.#names(changed)
     const fits = boots.length === 0 && hosts === this.#hosts && !this.#isTime(began)
     const some = fits && names && names.length <= maxNames ? names : undefined
+    // What bounds the requests of an application must not come after the first of them.
+    const early = mark === null ? await syncSettings(this.#options, some) : null
     const round = await syncRoutes(this.#options, some)
-    const refusedSettings = await syncSettings(this.#options, some)
+    const refusedSettings = early ?? (await syncSettings(this.#options, some))
     this.#unsettled = [...round.unsettled, ...refusedSettings.map(({ host }) => host)]
     this.#switched = switching
     if (!some) {
@@ -63,6 +65,11 @@ export class RouteRounds {
     }
     await edge.setMark(run, upto)
     return { ...round, whole: !some, refusedSettings, edgeId }
+  }
+
+  /** Whether the proxy has started since its table was complete. */
+  async isNew(): Promise<boolean> {
+    return (await this.#options.edge.standing()).mark === null
   }
 
   #isTime(now: number): boolean {

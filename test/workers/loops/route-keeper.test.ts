@@ -9,6 +9,7 @@ import type { AppRow } from '../../../db/apps/app-rows.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import { owePurge, purgeCache, readCacheVersion } from '../../../db/apps/cache-versions.ts'
 import type { Db } from '../../../db/database.ts'
+import { changeAppSettings } from '../../../db/domains/app-settings.ts'
 import { isBootRouted, recordBoot } from '../../../db/hosts/host-boots.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { keepRoutes } from '../../../workers/loops/route-keeper.ts'
@@ -405,3 +406,42 @@ test.serial('proxies of one name do not acknowledge for each other, and the doct
   await db('edges').update({ name: db.raw('id') })
   t.deepEqual(await edgeNameFindings(db), [])
 })
+
+test.serial(
+  'a proxy that has started gets names and settings before routes, and routes also without names',
+  async t => {
+    const { db, app, host } = await runningApp()
+    const { url } = await database
+    await changeAppSettings(db, app, { maintenance: true })
+    const edge = fakeEdge()
+    const calls: string[] = []
+    const noted: Edge = {
+      ...edge,
+      async setSettings(wanted) {
+        calls.push('settings')
+        await edge.setSettings(wanted)
+      },
+      async setRoute(route) {
+        if (route.host === host) calls.push('route')
+        await edge.setRoute(route)
+      },
+    }
+    const domains = {
+      async round() {
+        calls.push('names')
+        if (calls.length === 1) throw new Error('a key that cannot be read')
+        return { refused: [], unanswered: [] }
+      },
+    }
+    const ending = new AbortController()
+    const { log } = logLines()
+    const keeping = keepRoutes(
+      { ...alone, domains, db, edge: noted, databaseUrl: url, appsDomain, machine, log },
+      ending.signal,
+    )
+    await comesTrue(async () => calls.length >= 4)
+    ending.abort()
+    await keeping
+    t.deepEqual(calls.slice(0, 4), ['names', 'settings', 'route', 'names'])
+  },
+)
