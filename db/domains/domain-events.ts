@@ -29,10 +29,7 @@ export async function listDomainEvents(db: Db, hostname: string): Promise<Domain
   return db('domain_events').where({ hostname }).orderBy('seq').select('at', 'text')
 }
 
-/** Deletes events of names that were released, 30 days old; resolves to their number. */
+/** Deletes events of names that were released 30 days ago; resolves to their number. */
 export function sweepDomainEvents(db: Db): Promise<number> {
-  return deleteExpired(db, {
-    table: 'domain_events',
-    when: `old.at < now() - interval '30 days' and not exists (select 1 from domains live where live.hostname = old.hostname)`,
-  })
+  return deleteExpired(db, { table: 'domain_events', when: `old.released_at < now() - interval '30 days'` })
 }

@@ -69,7 +69,7 @@ const times = 50
 const grows = [
   ...['operations', 'deployments', 'deployment_events', 'deployment_logs', 'snapshots', 'webhook_deliveries'],
   ...['objects', 'object_parts', 'segments', 'app_metrics', 'audit', 'mails', 'idempotency_keys', 'sessions'],
-  'database_metrics',
+  ...['database_metrics', 'domain_events'],
 ]
 /** Nor these, of which there are thousands, but for rounds that say so. */
 const thousands = [
@@ -284,6 +284,10 @@ test.before('an installation that seems large', async t => {
   await db.raw(
     `insert into certificates (id, hostname, state, authority, chain, key_sealed, not_after)
      select md5(hostname), hostname, 'current', 'a', 'PEM', 'key', now() + interval '90 days' from domains`,
+  )
+  await db.raw(
+    `insert into domain_events (hostname, at, text)
+     select hostname, now() - interval '40 days', 'event ' || n from domains, generate_series(1, 4) n`,
   )
   const database_images = JSON.stringify({ 'berth/redis:8': 'ready' })
   await db('hosts').update({ last_seen_at: db.raw(`now() + interval '1 hour'`), database_images })

@@ -1,6 +1,7 @@
 import test from 'ava'
 import { removeApp } from '../../../db/apps/app-creation.ts'
 import type { Db } from '../../../db/database.ts'
+import { listDomainEvents, sweepDomainEvents } from '../../../db/domains/domain-events.ts'
 import { recordLook } from '../../../db/domains/domain-looks.ts'
 import { assignDomain, findDomain, unassignDomain } from '../../../db/domains/domains.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
@@ -61,4 +62,30 @@ test.serial('a name that no application has is released at its next look', async
   await db('apps').where({ id: ids[0]! }).update({ custom_domain: null })
   t.is(await recordLook(db, domain, seen), null)
   t.is(await findDomain(db, 'orphan.example.com'), undefined)
+})
+
+test.serial('events of a name stay for 30 days after its row, and while it has one', async t => {
+  const { db } = await database
+  const { ids, assign } = await account(db, 1)
+  const texts = async (hostname: string) => (await listDomainEvents(db, hostname)).map(({ text }) => text)
+  const later = () =>
+    db('domain_events').update({
+      at: db.raw(`at - interval '31 days'`),
+      released_at: db.raw(`released_at - interval '31 days'`),
+    })
+  await assign(ids[0]!, 'old.example.com')
+  await later()
+  await sweepDomainEvents(db)
+  t.is((await texts('old.example.com')).length, 1)
+  await unassignDomain(db, ids[0]!)
+  await sweepDomainEvents(db)
+  t.is((await texts('old.example.com')).at(-1), 'released: no application has it any more')
+  await assign(ids[0]!, 'old.example.com')
+  await later()
+  await sweepDomainEvents(db)
+  t.is((await texts('old.example.com')).length, 3, 'its account has it again')
+  await unassignDomain(db, ids[0]!)
+  await later()
+  await sweepDomainEvents(db)
+  t.deepEqual(await texts('old.example.com'), [])
 })
