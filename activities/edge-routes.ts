@@ -74,7 +74,7 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
 
     async removeRoute(input: StepOf): Promise<void> {
       const app = await appToRoute(input)
-      if (app?.subdomain) await edge.removeRoute(hostOf(app.subdomain))
+      if (app?.subdomain) await edge.removeRoute(hostOf(app.subdomain), { appId: input.appId })
     },
   }
 }

@@ -9,6 +9,7 @@ import {
   isHostName,
   NameRefused,
   type Route,
+  type RouteMeant,
   RouteRefused,
   type ServedCertificate,
   type ServedName,
@@ -56,8 +57,8 @@ export function nginxEdge(controlSocket: string): Edge {
     async setRoute(route) {
       await send('POST', '/routes', line(route), RouteRefused)
     },
-    async removeRoute(host) {
-      if (isHostName(host)) await send('POST', '/routes', removal(host), RouteRefused)
+    async removeRoute(host, only) {
+      if (isHostName(host)) await send('POST', '/routes', removal(host, only), RouteRefused)
     },
     async syncRoutes(wanted) {
       await send('PUT', '/routes', wanted.map(line).join('\n'), RouteRefused)
@@ -115,7 +116,8 @@ const recordsIn = <T>(text: string): T[] =>
     .filter(Boolean)
     .map(row => JSON.parse(row))
 
-const removal = (host: string): string => JSON.stringify({ host, removed: true })
+const removal = (host: string, { appId, port }: Partial<RouteMeant> = {}): string =>
+  JSON.stringify({ host, appId, port, removed: true })
 
 /** The proxy's line of a route. Throws RouteRefused for a route that it could not read or reach. */
 function line(route: Route): string {

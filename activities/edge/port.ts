@@ -15,6 +15,9 @@ export interface Route {
   version?: string
 }
 
+/** What a removal knows of the route that it looked at. */
+export type RouteMeant = Pick<Route, 'appId'> & Partial<Pick<Route, 'port'>>
+
 /** The proxy refuses this route; nothing changes, and other routes are not affected. */
 export class RouteRefused extends Error {
   override name = 'RouteRefused'
@@ -132,8 +135,8 @@ interface EdgeStanding {
 export interface Edge {
   /** Effective on return, also for a changed target. Idempotent. Throws RouteRefused, and other errors when the proxy is unreachable. */
   setRoute(route: Route): Promise<void>
-  /** Unknown hosts are success. */
-  removeRoute(host: string): Promise<void>
+  /** Unknown hosts are success. With `only`, a route of another application, or at another port if one is given, stays. */
+  removeRoute(host: string, only?: RouteMeant): Promise<void>
   /** Replaces the proxy's table with `routes` (at the start of the platform, and for repair). */
   syncRoutes(routes: Route[]): Promise<void>
   listRoutes(): Promise<Route[]>

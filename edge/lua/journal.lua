@@ -14,6 +14,7 @@ for name, method in pairs(journal_file) do Journal[name] = method end
 local M = {}
 
 -- A table: `name` of its dictionary; `parse` turns a line into key and value (no value = removed), or returns nil, nil and a reason;
+-- with a fourth result, a function, a change is made only where that is true of the value before.
 -- `record` turns key and value into a line. Optional: `take_apart` turns a value into what `find` returns, `shown` is the line that a list
 -- has instead, and `stale` the value of a record whose file is of another boot or behind the dictionary.
 function M.new(options)
@@ -77,11 +78,11 @@ end
 
 -- Applies one line; returns nil and a reason when it is malformed or could not be stored.
 function Journal:change(line)
-  local key, value, failure = self.parse(line)
+  local key, value, failure, meant = self.parse(line)
   if not key then return nil, failure end
   return self:exclusively(function()
     local old = self.dict:get(key)
-    if old == value then return true end
+    if old == value or (old and meant and not meant(old)) then return true end
     local ok, reason = self:put(key, value)
     if not ok then
       if old ~= nil then self:put(key, old) end -- it has made room in vain

@@ -5,6 +5,7 @@ local journal = require 'journal'
 local HELD = '0'
 local UNVERSIONED = '*'
 local VALUE = '^(%S+) (%S+) (%d+) (%S+)$'
+local REMOVAL = '^{"host":"([a-z0-9.-]+)","appId":"([%w_-]+)"'
 local LINE = '^{"host":"([a-z0-9.-]+)","appId":"([%w_-]+)","address":"([%x.:]+)","port":(%d+)'
 
 local function record(host, value)
@@ -13,10 +14,21 @@ local function record(host, value)
   return '{"host":"' .. host .. '","appId":"' .. app .. '","address":"' .. address .. '","port":' .. port .. last .. '}'
 end
 
+-- Whether a route is the one that a removal means: that of an application, at a port if it names one.
+local function meant(app, port)
+  return function(value)
+    local present, _, at = value:match(VALUE)
+    return present == app and (not port or port == at)
+  end
+end
+
 -- The allowed characters need no JSON escapes, so patterns are a whole parser here. Lines of earlier proxies have no version.
 local function parse(line)
   local host = line:match('^{"host":"([a-z0-9.-]+)","removed":true}$')
   if host then return host, nil end
+  local from, of, at = line:match(REMOVAL .. ',"port":(%d+),"removed":true}$')
+  if not from then from, of = line:match(REMOVAL .. ',"removed":true}$') end
+  if from then return from, nil, nil, meant(of, at) end
   local name, app, address, port, version = line:match(LINE .. ',"version":"([%w_.-]+)"}$')
   if not name then name, app, address, port = line:match(LINE .. '}$') end
   if not name then return nil, nil, 'malformed route: ' .. line:sub(1, 200) end

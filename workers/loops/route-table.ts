@@ -38,9 +38,7 @@ export async function syncRoute(tables: Tables, appId: string): Promise<void> {
   if (!app?.subdomain) return
   const [serving] = await apps.listServingApps(db, appId)
   if (serving) return setServing(tables, serving)
-  const host = hostOf(app.subdomain, tables)
-  if (app.status === 'exited') return edge.removeRoute(host)
-  const [old] = await edge.findRoutes([host])
+  const [old] = await edge.findRoutes([hostOf(app.subdomain, tables)])
   if (old?.appId === appId) await (await correctionOf(tables, old, app))?.()
 }
 
@@ -135,7 +133,7 @@ async function correctionOf(
 ): Promise<(() => Promise<void>) | null> {
   const { db, edge } = tables
   // A release that has just passed its gate gets its route a moment before its row is updated.
-  if (!app || app.status === 'exited') return () => edge.removeRoute(route.host)
+  if (!app || app.status === 'exited') return () => edge.removeRoute(route.host, route)
   // Its port is from an earlier boot and may belong to another program: the name is held until the application has started.
   if (route.port !== 0 && (await ranInEarlierBoot(db, app.id))) return () => edge.setRoute({ ...route, port: 0 })
   return isUnpurged(route, app) ? () => setPurged(tables, route, app) : null
@@ -171,7 +169,7 @@ async function setCurrent(tables: Tables, route: Route): Promise<void> {
   const [now] = await apps.listServingApps(tables.db, route.appId)
   if (now && same(routeOf(now, tables), route)) return
   if (await apps.loadApp(tables.db, route.appId)) return syncRoute(tables, route.appId)
-  await tables.edge.removeRoute(route.host)
+  await tables.edge.removeRoute(route.host, route)
 }
 
 export const hostOf = (subdomain: string, { appsDomain }: Pick<Tables, 'appsDomain'>): string =>

@@ -47,6 +47,19 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
     t.deepEqual(await table(edge), [route('b', 1002)])
   })
 
+  test.serial(`${name}: a removal that names its route leaves every other one`, async t => {
+    const edge = await make()
+    const [a, b] = [route('a', 1001), route('b', 1002)]
+    await edge.syncRoutes([a, b])
+    await edge.removeRoute(a.host, { ...a, port: 1003 })
+    await edge.removeRoute(a.host, { appId: 'another' })
+    await edge.removeRoute('unknown.apps.localhost', a)
+    t.deepEqual(await table(edge), [a, b])
+    await edge.removeRoute(a.host, a)
+    await edge.removeRoute(b.host, { appId: b.appId })
+    t.deepEqual(await table(edge), [])
+  })
+
   test.serial(`${name}: a sync makes the table equal to what it is given`, async t => {
     const edge = await make()
     await edge.syncRoutes([route('a', 1001), route('b', 1002)])

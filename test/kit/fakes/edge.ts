@@ -26,7 +26,9 @@ export function fakeEdge(): Edge {
       assertRoute(route)
       routes.set(route.host, { ...route })
     },
-    async removeRoute(host) {
+    async removeRoute(host, only) {
+      const { appId, port } = routes.get(host) ?? {}
+      if (only && (only.appId !== appId || (only.port ?? port) !== port)) return
       routes.delete(host)
     },
     async syncRoutes(wanted) {

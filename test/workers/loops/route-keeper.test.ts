@@ -445,3 +445,29 @@ test.serial(
     t.deepEqual(calls.slice(0, 4), ['names', 'settings', 'route', 'names'])
   },
 )
+
+test.serial('a route that changed after it was looked at is not removed', async t => {
+  const { db, app, host } = await runningApp()
+  await db('apps').where({ id: app.id }).update({ status: 'exited' })
+  const edge = fakeEdge()
+  const route = { host, appId: app.id, address: '127.0.0.1', port: 4000 }
+  const others = [
+    { ...route, appId: 'e'.repeat(24) },
+    { ...route, port: 4001 },
+  ]
+  for (const other of others) {
+    await edge.setRoute(route)
+    const looked = {
+      ...edge,
+      async findRoutes(hosts: readonly string[]) {
+        const found = await edge.findRoutes(hosts)
+        await edge.setRoute(other)
+        return found
+      },
+    }
+    await syncRoute({ db, edge: looked, appsDomain, machine }, app.id)
+    t.deepEqual(await edge.listRoutes(), [other])
+  }
+  await syncRoute({ db, edge, appsDomain, machine }, app.id)
+  t.deepEqual(await edge.listRoutes(), [])
+})
