@@ -28,13 +28,29 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
     return running && app ? { ...app, release: deployment?.release ?? app.release } : null
   }
 
-  /** Checks the place again afterwards: a boot that started meanwhile has set the route to port 0, and a purge has set its version: neither must be undone. */
-  async function setRoute(host: string, appId: string, placeNow: () => Promise<Place>) {
+  /**
+   * Checks the place again afterwards: a boot that started meanwhile has set the route to port 0, and a purge has set its version: neither must
+   * be undone. Resolves to false when it has set a place and there is none any more.
+   */
+  async function setRoute(host: string, appId: string, placeNow: () => Promise<Place | null>): Promise<boolean> {
     let current: Place | null = null
-    for (let place = await placeNow(); !same(place, current); place = await placeNow()) {
+    let place = await placeNow()
+    for (; place && !same(place, current); place = await placeNow()) {
       await edge.setRoute({ host, appId, ...place })
       current = place
     }
+    return place !== null || current === null
+  }
+
+  /** Sets the route to the version that serves by its row; false when none does. */
+  async function setServing(appId: string): Promise<boolean> {
+    const [serving] = await listServingApps(db, appId)
+    if (!serving) return false
+    return setRoute(hostOf(serving.subdomain), appId, async () => {
+      const nowhere = { ...placeIn(serving), port: 0 }
+      const host = await findBootOfApp(db, appId)
+      return host && isBootOutdated(host, machine) ? nowhere : servingPlace(appId, nowhere)
+    })
   }
 
   /** Port 0 = nowhere: the lane may know this port from before its host restarted, and it may be another application's now. */
@@ -57,19 +73,26 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
     /** Sends requests to a container that was started or, when its boot is unknown, to the version that serves by its row. */
     async switchRoute(input: StepOf, started: Switched): Promise<void> {
       if (started.hostPort === null) return
-      const app = await appToRoute(input)
-      if (app?.subdomain) await setRoute(hostOf(app.subdomain), input.appId, () => placeOf(input.appId, app, started))
+      const { appId } = input
+      const first = await appToRoute(input)
+      if (!first?.subdomain) return
+      const host = hostOf(first.subdomain)
+      let lost: unknown = null
+      const isOurs = await setRoute(host, appId, async () => {
+        const app = await appToRoute(input).catch(error => {
+          lost = error
+          return null
+        })
+        return app && placeOf(appId, app, started)
+      })
+      // Its operation has ended since: an attempt that was suspended has just set a route of the past.
+      if (!isOurs && !(await setServing(appId))) await edge.removeRoute(host, { appId })
+      if (lost) throw lost
     },
 
     /** Sends requests to the version that serves by its row, even after the operation has ended. A deleted application is success. */
     async routeStands({ appId }: StepOf): Promise<void> {
-      const [serving] = await listServingApps(db, appId)
-      if (!serving) return
-      await setRoute(hostOf(serving.subdomain), appId, async () => {
-        const nowhere = { ...placeIn(serving), port: 0 }
-        const host = await findBootOfApp(db, appId)
-        return host && isBootOutdated(host, machine) ? nowhere : servingPlace(appId, nowhere)
-      })
+      await setServing(appId)
     },
 
     async removeRoute(input: StepOf): Promise<void> {

@@ -14,9 +14,9 @@ for name, method in pairs(journal_file) do Journal[name] = method end
 local M = {}
 
 -- A table: `name` of its dictionary; `parse` turns a line into key and value (no value = removed), or returns nil, nil and a reason;
--- with a fourth result, a function, a change is made only where that is true of the value before.
--- `record` turns key and value into a line. Optional: `take_apart` turns a value into what `find` returns, `shown` is the line that a list
--- has instead, and `stale` the value of a record whose file is of another boot or behind the dictionary.
+-- its fourth result, if any, tells of the value before whether the line means it. `record` turns key and value into a line. Optional:
+-- `take_apart` turns a value into what `find` returns, `shown` is the line that a list has instead, and `stale` the value of a record whose
+-- file is of another boot or behind the dictionary.
 function M.new(options)
   local journal = {
     dict = ngx.shared[options.name],

@@ -31,11 +31,11 @@ async function scene(hostId: string) {
   const step = <T>(work: () => Promise<T>) => asActivity({ run: 'lane', step: 5 }, work)
   const actual = { hostPort: 4000, hostAddress: '127.0.0.1' }
   return {
-    ...{ db, edge },
+    ...{ db, edge, app, operationId: id },
     switchRoute: (bootId?: string) => step(() => activities.switchRoute(release, { ...actual, bootId })),
     routeStands: () => step(() => activities.routeStands(release)),
-    started: (bootId: string) =>
-      recordStarted(db, app.id, { ...actual, release: 1, containerId: 'c1', startedAt: new Date(), bootId }),
+    started: (bootId: string, hostPort = actual.hostPort) =>
+      recordStarted(db, app.id, { ...actual, hostPort, release: 1, containerId: 'c1', startedAt: new Date(), bootId }),
     port: async () => (await edge.listRoutes())[0]?.port,
     version: async () => (await edge.listRoutes())[0]?.version,
     purge: () => purgeCache(db, app.id),
@@ -110,3 +110,25 @@ test('a purge while a route is set is not undone', async t => {
   await switchRoute('now')
   t.is(await version(), '1.1')
 })
+
+for (const [how, change, ends] of [
+  ['its operation has ended', { state: 'success' }, false],
+  ['another run of its lane has begun', { claim: 'next' }, false],
+  ['its application has ended too', { state: 'success' }, true],
+] as const)
+  test(`an attempt that was suspended leaves no route of the past: ${how}`, async t => {
+    const hostId = how.replaceAll(' ', '-')
+    const { db, edge, switchRoute, started, port, operationId, app } = await scene(hostId)
+    await recordBoot(db, hostId, 'now')
+    const { setRoute } = edge
+    edge.setRoute = async route => {
+      edge.setRoute = setRoute
+      await started('now', 4001) // the next operation has gone on meanwhile
+      if (ends) await db('apps').where({ id: app.id }).update({ status: 'exited', host_port: null })
+      await db('operations').where({ id: operationId }).update(change)
+      await setRoute(route)
+      t.is(await port(), 4000)
+    }
+    await switchRoute('now').catch(() => {})
+    t.is(await port(), ends ? undefined : 4001)
+  })
