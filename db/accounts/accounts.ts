@@ -118,7 +118,7 @@ export async function setPlan(db: Db, userId: string, plan: string, endsAt: Date
   return (await db('users').where({ id: userId }).update({ plan, plan_ends_at: endsAt })) === 1
 }
 
-/** A blocked account's credentials answer 401; its applications run on. */
+/** A blocked account's credentials answer 401; its applications run on. `blockDeployer` also voids what it could deploy with elsewhere. */
 export async function setBlocked(db: Db, userId: string, blocked: boolean): Promise<boolean> {
   return transaction(db, async trx => {
     const changed = await trx('users')

@@ -19,7 +19,12 @@ export interface WebhookSettings {
   token: string
   /** The secret that deliveries are signed with; null = signatures are not checked; left out = unchanged. */
   secret?: string | null | undefined
+  /** Throws when the caller may no longer do this: what comes before may have taken seconds. */
+  permitted?: Permitted
 }
+
+/** A check in a transaction that has locked the application. */
+export type Permitted = (trx: Db) => Promise<unknown>
 
 /**
  * Creates an application's webhook and resolves to its address, 64 hex. For an existing one it replaces the token, and the secret where
@@ -28,10 +33,11 @@ export interface WebhookSettings {
 export async function setWebhook(
   db: Db,
   keys: SealKeys,
-  { appId, address, token, secret }: WebhookSettings,
+  { appId, address, token, secret, permitted }: WebhookSettings,
 ): Promise<string> {
   const sealed = await transaction(db, async trx => {
     if (!(await afterPushes(trx, appId))) throw new ApiError('APP_NOT_FOUND')
+    await permitted?.(trx)
     const [row] = await trx('git_webhooks')
       .insert({
         id: newId(),
@@ -58,7 +64,7 @@ export async function setWebhook(
  * Waits for pushes that are being stored, which hold the application's row; later ones see what follows in this transaction. Resolves to
  * whether the application is still there.
  */
-async function afterPushes(trx: Db, appId: string): Promise<boolean> {
+export async function afterPushes(trx: Db, appId: string): Promise<boolean> {
   return Boolean(await trx('apps').where({ id: appId }).forNoKeyUpdate().first('id'))
 }
 
