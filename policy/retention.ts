@@ -26,7 +26,7 @@ export const retentionTimes = {
   auditDays: 90,
   /** Max length of an entry's resource: the longest possible object id is shorter. */
   auditResourceCharacters: 1100,
-  /** Deliveries; repeated ids are recognized for as long (contract 6.9). Of those that deployed nothing, a number per source. */
+  /** Deliveries; repeated ids are recognized for as long (contract 6.9). Of those that deployed nothing, a number per source and application. */
   deliveryDays: 7,
   refusedDeliveries: 100,
   /** Answers for an `Idempotency-Key` (contract 1.20), and how long a first request may run before its key is free again. */

@@ -50,7 +50,7 @@ export async function recordDelivery(
   const verdict = reply.status === 202 ? 'ignored' : 'refused'
   const from = [newId(), source.appId, sourceOf(source), deliveryId, provider, event, branch, commit]
   await insert(db, [...from, verdict, reply.status, reply.text])
-  await trim(db, [sourceOf(source), retentionTimes.refusedDeliveries])
+  await trim(db, [sourceOf(source), retentionTimes.refusedDeliveries, source.appId])
   return true
 }
 
@@ -113,7 +113,7 @@ const insert = statement<never>(
 const trim = statement<never>(
   'deliveries.trim',
   `delete from webhook_deliveries where id in (
-     select id from webhook_deliveries where source = $1 and verdict in ('ignored', 'refused')
+     select id from webhook_deliveries where source = $1 and app_id = $3 and verdict in ('ignored', 'refused')
       order by received_at desc offset $2)`,
 )
 

@@ -19,7 +19,7 @@ import { queueSnapshotWarnings } from '../../db/databases/database-warnings.ts'
 import * as databases from '../../db/databases/databases.ts'
 import { listDeployments } from '../../db/deploys/deployment-history.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
-import { listDeliveries } from '../../db/git/deliveries.ts'
+import { listDeliveries, recordDelivery } from '../../db/git/deliveries.ts'
 import { type PushDelivery, pushes } from '../../db/git/pushes.ts'
 import { ranInEarlierBoot } from '../../db/hosts/host-boots.ts'
 import { chores } from '../../db/housekeeping.ts'
@@ -134,6 +134,10 @@ const hot: Record<string, Hot | Hot['run']> = {
     await pushes.store(db, push, performance.now() + 60_000)
     await pushes.find(db, push.operationId)
     await pushes.confirm(db, push, push.operationId)
+  },
+  'a delivery that deploys nothing is stored': async db => {
+    const delivery = { ...found.delivery, verdict: { kind: 'ignored', status: 202, reason: '' } } as const
+    await recordDelivery(db, { webhookId: null, appId, ownerId, limitScale: 1 }, delivery, { status: 202, text: '' })
   },
   'a snapshot is queued': db =>
     queueSnapshot(db, { appId: idOf('app', 8), ownerId: accountOf(8), actor: 'platform', origin: 'manual', plans }),
