@@ -6,8 +6,10 @@ import { setTimeout as wait } from 'node:timers/promises'
 import test from 'ava'
 import { gitCli } from '../../../activities/git/cli.ts'
 import { FetchRefused } from '../../../activities/git/port.ts'
+import { makeRepository } from '../../../activities/git/scratch.ts'
 import { loopVolumes } from '../../../activities/volumes/loop.ts'
 import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
+import { startTicks } from '../../../lib/process-stat.ts'
 import { noise } from '../../kit/bodies.ts'
 import { gitBench, processesOf } from '../../kit/git/git-bench.ts'
 import { startGitServer } from '../../kit/git/git-server.ts'
@@ -350,14 +352,23 @@ test('a full volume is reported, and the folder is emptied', async t => {
   t.deepEqual(await readdir(folder), [])
 })
 
+test('a repository that cannot be made is removed again', async t => {
+  const scratch = join(bench.scratch, '..', 'half')
+  // No group may have this id: its files cannot be given away.
+  await t.throwsAsync(makeRepository(scratch, '', { uid: -1.5, gid: -1.5 }))
+  t.deepEqual(await readdir(scratch), [])
+})
+
 test('leftovers of a killed process are removed at the next start, and an old git is reported', async t => {
   const scratch = join(bench.scratch, '..', 'left')
-  await mkdir(join(scratch, 'berth-git-4194999-x'), { recursive: true })
-  await mkdir(join(scratch, `berth-git-${process.pid}-y`))
+  const own = `berth-git-${process.pid}-${startTicks(process.pid)}-y`
+  // The last two had the id of this process: one of an earlier version, and one in a container that was started again.
+  const abandoned = ['berth-git-4194999-123-x', `berth-git-${process.pid}-y`, `berth-git-${process.pid}-123-y`]
+  for (const name of [own, ...abandoned]) await mkdir(join(scratch, name), { recursive: true })
   const old = join(scratch, 'git')
   await writeFile(old, '#!/bin/sh\necho git version 2.30.2\n')
   await chmod(old, 0o755)
   const fetched = await bench.fetch(gitCli({ scratch, git: old }), { url: server.url, commit })
   t.regex(fetched.error?.message ?? '', /2\.37 or later is needed.*2\.30\.2/)
-  t.deepEqual((await readdir(scratch)).sort(), [`berth-git-${process.pid}-y`, 'git'])
+  t.deepEqual((await readdir(scratch)).sort(), [own, 'git'])
 })
