@@ -1,7 +1,7 @@
 import { type Db, sqlState, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
 import { deployingRoles } from './deploy-rights.ts'
-import { afterPushes, announceSources, type Permitted } from './webhooks.ts'
+import { afterPushes, announceSources, type WhenLocked } from './webhooks.ts'
 
 export interface GitMember {
   id: number
@@ -81,8 +81,7 @@ export interface NewLink {
   installationId: number
   repository: { id: number; fullName: string; cloneUrl: string }
   branch: string
-  /** Throws when the caller may no longer do this: the provider may have taken seconds. */
-  permitted?: Permitted
+  whenLocked?: WhenLocked
 }
 
 export type LinkOutcome =
@@ -96,12 +95,12 @@ export type LinkOutcome =
 
 /** Links a repository and branch to an application; one of several concurrent calls wins. */
 export async function linkRepository(db: Db, link: NewLink): Promise<LinkOutcome> {
-  const { appId, userId, installationId, repository, branch, permitted } = link
+  const { appId, userId, installationId, repository, branch, whenLocked } = link
   try {
     const wasInserted = await transaction(db, async trx => {
       // Changes of the workspaces that share it wait, or are waited for.
       await afterPushes(trx, appId)
-      await permitted?.(trx)
+      await whenLocked?.(trx)
       const [row] = await trx('git_links')
         .insert({
           app_id: appId,

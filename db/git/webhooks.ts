@@ -19,12 +19,11 @@ export interface WebhookSettings {
   token: string
   /** The secret that deliveries are signed with; null = signatures are not checked; left out = unchanged. */
   secret?: string | null | undefined
-  /** Throws when the caller may no longer do this: what comes before may have taken seconds. */
-  permitted?: Permitted
+  whenLocked?: WhenLocked
 }
 
-/** A check in a transaction that has locked the application. */
-export type Permitted = (trx: Db) => Promise<unknown>
+/** Joins a transaction that has locked the application: the caller's right may have ended in the seconds before. */
+export type WhenLocked = (trx: Db) => Promise<unknown>
 
 /**
  * Creates an application's webhook and resolves to its address, 64 hex. For an existing one it replaces the token, and the secret where
@@ -33,11 +32,11 @@ export type Permitted = (trx: Db) => Promise<unknown>
 export async function setWebhook(
   db: Db,
   keys: SealKeys,
-  { appId, address, token, secret, permitted }: WebhookSettings,
+  { appId, address, token, secret, whenLocked }: WebhookSettings,
 ): Promise<string> {
   const sealed = await transaction(db, async trx => {
     if (!(await afterPushes(trx, appId))) throw new ApiError('APP_NOT_FOUND')
-    await permitted?.(trx)
+    await whenLocked?.(trx)
     const [row] = await trx('git_webhooks')
       .insert({
         id: newId(),

@@ -6,6 +6,7 @@ import { ApiError } from '../../../policy/errors.ts'
 import { newWebhookAddress } from '../../../policy/git/webhooks/addresses.ts'
 import { characters } from '../../../policy/stated-bounds.ts'
 import { accessStill } from '../../pipeline/access.ts'
+import { auditWithin } from '../../pipeline/audit.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 
 /** In place of a token: removes webhook, token and secret. */
@@ -41,8 +42,11 @@ export const setDeployWebhook = endpoint({
     }
     if (await isRefused(body.access_token, gitProvider)) throw new ApiError('INVALID_ACCESS_TOKEN')
     const fresh = newWebhookAddress(config.masterKey)
-    const permitted = (trx: Db) => accessStill(trx, caller, exchange.path.appId ?? '', 'deploy_webhook')
-    const settings = { appId: app.id, address: fresh, token: body.access_token, secret: body.secret, permitted }
+    const whenLocked = async (trx: Db) => {
+      await accessStill(trx, caller, exchange.path.appId ?? '', 'deploy_webhook')
+      await auditWithin(trx, 'apps.webhook', { caller, app }, exchange)
+    }
+    const settings = { appId: app.id, address: fresh, token: body.access_token, secret: body.secret, whenLocked }
     const address = await setWebhook(db, config.sealKeys, settings)
     sources.drop(app.id)
     return { webhook: webhookUrl(config.urls.base, address) }

@@ -48,14 +48,14 @@ export const linkRepository = endpoint({
     if (await isLinked(db, app.id)) throw new ApiError('GIT_ALREADY_CONFIGURED')
     const userId = caller.user.id
     const { installationId, repository } = await linkableRepository(services, userId, { name, branch })
-    const permitted = (trx: Db) => accessStill(trx, caller, exchange.path.appId ?? '', auth.permission)
+    const whenLocked = (trx: Db) => accessStill(trx, caller, exchange.path.appId ?? '', auth.permission)
     const linking = await saveRepositoryLink(db, {
       appId: app.id,
       userId,
       installationId,
       repository,
       branch,
-      permitted,
+      whenLocked,
     })
     sources.drop(app.id)
     if (linking.kind === 'configured') throw new ApiError('GIT_ALREADY_CONFIGURED')
