@@ -120,5 +120,9 @@ const trim = statement<never>(
 /** What delivery ids are unique for. */
 export const sourceOf = ({ webhookId }: DeliverySource): string => (webhookId === null ? 'app' : `webhook:${webhookId}`)
 
+/** Seconds until an empty bucket accepts another delivery, at most. */
+export const bucketSeconds = ({ limitScale }: DeliverySource): number =>
+  Math.max(1, Math.ceil(scaledBucket(webhookBucket, limitScale).everySeconds))
+
 /** The bucket that limits a sender. */
 export const bucketKey = (source: DeliverySource): string => `git.webhook/${source.webhookId ?? source.appId}`

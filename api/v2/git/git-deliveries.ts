@@ -1,6 +1,12 @@
 import { NotBegun } from '../../../db/batched.ts'
 import { tooManyWaiting } from '../../../db/deploys/deploys.ts'
-import { bucketKey, type DeliverySource, deploymentOfDelivery, recordDelivery } from '../../../db/git/deliveries.ts'
+import {
+  bucketKey,
+  bucketSeconds,
+  type DeliverySource,
+  deploymentOfDelivery,
+  recordDelivery,
+} from '../../../db/git/deliveries.ts'
 import type { PushOutcome } from '../../../db/git/pushes.ts'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { acceptance } from '../../../policy/acceptance.ts'
@@ -25,7 +31,6 @@ import {
   type WebhookReply,
 } from '../../../policy/git/webhooks/replies.ts'
 import { newId } from '../../../policy/ids.ts'
-import { scaledBucket, webhookBucket } from '../../../policy/limits.ts'
 import { networkOf } from '../../http/address.ts'
 import { inviteBody, readBody } from '../../http/body.ts'
 import type { BodyBudget } from '../../http/body-budget.ts'
@@ -101,7 +106,7 @@ export async function recordIgnoredDelivery(
   const { kind, status, reason } = delivery.verdict as Exclude<ReadDelivery['verdict'], { kind: 'push' }>
   const reply = verdictReply(kind, status, reason)
   const by = performance.now() + acceptance.push.answerMs
-  if (!(await record(source, delivery, reply, { by }, services))) throw emptied(source)
+  if (!(await record(source, delivery, reply, { by }, services))) throw emptied(source, bucketSeconds(source))
   return reply
 }
 
@@ -168,7 +173,7 @@ async function replyTo(
   delivery: ReadDelivery,
   services: Services,
 ): Promise<WebhookReply> {
-  if (stored.kind === 'full') throw emptied(source)
+  if (stored.kind === 'full') throw emptied(source, stored.waitSeconds)
   if (stored.kind === 'gone') return unknownReply
   if (stored.kind === 'unsigned')
     return recordIgnoredDelivery(source, { ...delivery, verdict: unsignedVerdict }, services)
@@ -179,8 +184,7 @@ async function replyTo(
 const isTooMany = (err: unknown): boolean => err instanceof ApiError && err.code === 'KEEP_CALM'
 
 /** Remembers that the bucket of a sender is empty. */
-function emptied(source: DeliverySource): ApiError {
-  const seconds = Math.max(1, Math.ceil(scaledBucket(webhookBucket, source.limitScale).everySeconds))
+function emptied(source: DeliverySource, seconds: number): ApiError {
   emptyBuckets.add(bucketKey(source), seconds, Date.now())
   return tooMany(seconds)
 }

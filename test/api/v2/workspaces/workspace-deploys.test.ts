@@ -135,6 +135,25 @@ for (const way of ['is removed', 'is demoted', 'is blocked'])
     t.is((await deliver(api(), new URL(webhook).pathname)).status, 200, 'it has no secret of his')
   })
 
+test.serial('of a blocked admin each owner hears about their own applications', async t => {
+  const made = await shared()
+  const eve = await api().makeUser()
+  const app = await api().makeApp(eve)
+  await makeWorkspace(api().db, eve, { members: [[made.bob, 'admin']], apps: [app] })
+  t.is((await api().as(eve).post(`/v2/apps/${app.id}/deploy/webhook`, '{"access_token":"t"}')).status, 200)
+  await ways['is blocked']!(made)
+  const mails = await api()
+    .db('mails')
+    .where({ template: 'deploys-withdrawn' })
+    .whereIn('user_id', [made.ana.id, eve.id])
+  t.deepEqual(Object.fromEntries(mails.map(({ user_id, fields }) => [user_id, fields.apps])), {
+    [made.ana.id]: made.app.name,
+    [eve.id]: app.name,
+  })
+  const { entries } = (await api().as(eve).get('/v2/account/audit')).body.response
+  t.like(entries[0], { actor: 'operator', action: 'apps.webhook', resource: app.id })
+})
+
 test.serial('a push to an address that is renewed meanwhile deploys nothing', async t => {
   const made = await shared()
   const { headers, body } = pushEvent('github', {
