@@ -13,6 +13,7 @@ import {
   type UserRow,
 } from '../db/accounts/accounts.ts'
 import { type Db, sqlState, transaction } from '../db/database.ts'
+import { blockDeployer } from '../db/git/deploy-rights.ts'
 import { isLocale } from '../policy/accounts/locales.ts'
 import { username } from '../policy/accounts/usernames.ts'
 import { mailLocales } from '../policy/mail/template.ts'
@@ -20,7 +21,7 @@ import { plansOf } from '../workers/plans.ts'
 import { sessionSeconds } from './info.ts'
 import { withInstallation } from './installation/database.ts'
 import type { Installation } from './installation/installation.ts'
-import { recordAct } from './ops/operator.ts'
+import { operatorName, recordAct } from './ops/operator.ts'
 import { limitFrom } from './terminal/options.ts'
 import { columns } from './terminal/terminal.ts'
 
@@ -95,7 +96,11 @@ export function usersCommand(program: Command): void {
       .description(words)
       .argument('<user>', 'id or e-mail address')
       .action(async (who: string) => {
-        await withInstallation((_, db) => actOn(db, who, `users.${verb}`, (trx, id) => setBlocked(trx, id, blocked)))
+        await withInstallation(({ config }, db) =>
+          actOn(db, who, `users.${verb}`, (trx, id) =>
+            blocked ? blockDeployer(trx, config, operatorName(), id) : setBlocked(trx, id, false),
+          ),
+        )
         console.log(`${who} is ${blocked ? 'now blocked' : 'no longer blocked'}.`)
       })
   }

@@ -1,4 +1,4 @@
-import { retentionTimes } from '../policy/retention.ts'
+import { retentionTimes, rowsAtOnce } from '../policy/retention.ts'
 import { batched } from './batched.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
@@ -58,17 +58,25 @@ export interface AuditPage {
   resources?: readonly string[] | null
 }
 
+const columns = 'id, account_id, actor, action, resource, result, operation_id, at'
+
+/** One side of the list: entries whose column is the account. */
+const newestBy = (column: 'account_id' | 'actor') =>
+  `(select ${columns} from audit
+     where ${column} = $1 and id < coalesce($2::bigint, 9223372036854775807) and at > now() - make_interval(days => $3)
+       and ($4::text[] is null or resource = any($4))
+     order by id desc limit $5)`
+
+/** Each side has an index; for both together Postgres would sort all entries of an account. */
+const list = statement<AuditRow>(
+  'audit.list',
+  `${newestBy('account_id')} union ${newestBy('actor')} order by id desc limit $5`,
+)
+
 /** Actions of an account, and actions on its resources, newest first. */
 export async function listAudit(db: Db, accountId: string, page: AuditPage): Promise<AuditRow[]> {
   const { days, limit, before, resources } = page
-  const query = db('audit')
-    .where(where => where.where({ account_id: accountId }).orWhere({ actor: accountId }))
-    .whereRaw(`at > now() - make_interval(days => ?)`, [days])
-    .orderBy('id', 'desc')
-    .limit(limit)
-  if (resources) query.whereIn('resource', resources)
-  if (before !== undefined) query.where('id', '<', before)
-  return query
+  return list(db, [accountId, before ?? null, days, resources ?? null, limit])
 }
 
 /** Entries of all accounts, for operators; newest first. */
@@ -79,4 +87,48 @@ export async function latestAudit(db: Db, limit: number): Promise<AuditRow[]> {
 export function sweepAudit(db: Db): Promise<number> {
   const values = { days: retentionTimes.auditDays }
   return deleteExpired(db, { table: 'audit', when: 'old.at < now() - make_interval(days => :days)', values })
+}
+
+/** Commands on objects, by either wire. Not those on credentials, such as `s3.credentials`. */
+const aboutObjects = String.raw`action ~ '^(objects|chunked)\.|^s3\.[A-Z]'`
+
+/**
+ * Limits the entries of each account about commands on objects to the newest. It remembers up to where it has read, and looks at an account
+ * again once this has added a hundredth of its limit.
+ */
+export class AuditedObjects {
+  #readTo: string | null = null
+  readonly #added = new Map<string, number>()
+
+  constructor(private readonly retained: number = retentionTimes.auditedObjectCommands) {}
+
+  /** Deletes a batch; resolves to its size. */
+  async sweep(db: Db): Promise<number> {
+    await this.#read(db)
+    for (const [accountId, added] of this.#added) {
+      if (added < this.retained / 100) continue
+      const deleted = await this.#trim(db, accountId)
+      if (deleted < rowsAtOnce) this.#added.delete(accountId)
+      if (deleted > 0) return deleted
+    }
+    return 0
+  }
+
+  async #read(db: Db): Promise<void> {
+    const newest = (await db('audit').max('id as id').first())?.id ?? '0'
+    const from = this.#readTo ?? newest
+    this.#readTo = newest
+    const { rows } = await db.raw(
+      `select account_id, count(*)::int as n from audit
+        where id > :from and id <= :newest and ${aboutObjects} and account_id is not null group by account_id`,
+      { from, newest },
+    )
+    for (const { account_id, n } of rows) this.#added.set(account_id, (this.#added.get(account_id) ?? 0) + n)
+  }
+
+  async #trim(db: Db, accountId: string): Promise<number> {
+    const when = `old.account_id = :accountId and old.${aboutObjects} and old.id <= (
+      select id from audit where account_id = :accountId and ${aboutObjects} order by id desc offset :retained limit 1)`
+    return deleteExpired(db, { table: 'audit', when, values: { accountId, retained: this.retained } })
+  }
 }

@@ -1,4 +1,5 @@
 import type { Retention } from '../policy/retention.ts'
+import { sweepKeys } from './accounts/accounts.ts'
 import { sweepCaptchas } from './accounts/captchas.ts'
 import { sweepDowngrades } from './accounts/downgrades.ts'
 import { sweepMails } from './accounts/mails.ts'
@@ -8,7 +9,7 @@ import { sweepUsage } from './ai/ai-usage.ts'
 import { sweepAppChanges } from './apps/app-changes.ts'
 import { sweepMetrics } from './apps/app-metrics.ts'
 import { sweepStreamLeases } from './apps/realtime-listeners.ts'
-import { sweepAudit } from './audit.ts'
+import { AuditedObjects, sweepAudit } from './audit.ts'
 import { type Db, tryRoundLock } from './database.ts'
 import { sweepDatabaseChanges } from './databases/database-changes.ts'
 import { sweepDrills } from './databases/database-drills.ts'
@@ -52,12 +53,15 @@ export function chores({ historyDays, deploymentLogDays, archiveDays, pointInTim
   const deletedArchive = new OldDeployments(0, { only: 'segment_id is not null' })
   const withLog = new OldDeployments(deploymentLogDays)
   const old = new OldDeployments(historyDays)
+  const audited = new AuditedObjects()
   return [
     { name: 'sessions', sweep: sweepSessions },
     { name: 'sign-ins', sweep: sweepSignIns },
     { name: 'authorizations', sweep: sweepAuthorizations },
+    { name: 'keys', sweep: sweepKeys },
     { name: 'captchas', sweep: sweepCaptchas },
     { name: 'audit record', sweep: sweepAudit },
+    { name: 'audit record of objects', sweep: db => audited.sweep(db) },
     { name: 'metrics', sweep: sweepMetrics },
     { name: 'metrics of databases', sweep: sweepDatabaseMetrics },
     { name: 'evidence of drills', sweep: sweepDrills },

@@ -17,6 +17,15 @@ export const jsonBodyBytes = { most: MiB, variables: 8 * MiB, file: 64 * MiB } a
 /** Max size of one delivery of a git provider. */
 export const maxDeliveryBytes = 25 * MiB
 
+/** Above this size a delivery is parsed in a thread of its own: 1 MB of empty lists takes as long as hundreds of pushes. */
+export const parsedAtOnceBytes = 256 * KiB
+
+/** A webhook whose bucket is empty is still asked about smaller deliveries: one of them may be a repeated one, which is free. */
+export const smallDeliveryBytes = 64 * KiB
+
+/** Max values of the JSON of a large delivery: the thread that parses it has its memory for that. */
+export const maxDeliveryValues = 1_000_000
+
 export const bodyBudgets = {
   /** JSON, from the first byte until the request is handled. */
   json: { bytes: 256 * MiB, share: 64 * MiB },
@@ -41,3 +50,6 @@ export const storeSeconds = { afterBody: 60, afterCancel: 5 } as const
  * pass, because they are cheap and because anyone can make a provider send wrongly signed deliveries from its usual addresses.
  */
 export const unsignedDeliveries = { allow: 20, perSeconds: 60 } as const
+
+/** Max deliveries of one owner that need a thread; past it they are refused for the rest of the window. A push to a shared repository may be one for each application. */
+export const largeDeliveries = { allow: 100, perSeconds: 600 } as const

@@ -24,9 +24,11 @@ export const rowsAtOnce = 2000
 export const retentionTimes = {
   /** Entries of the audit record; operators see all of it, accounts as many days as their plan includes. */
   auditDays: 90,
+  /** Entries of an account about commands on its objects, of which it may add over a million a day; the oldest are deleted first. */
+  auditedObjectCommands: 100_000,
   /** Max length of an entry's resource: the longest possible object id is shorter. */
   auditResourceCharacters: 1100,
-  /** Deliveries; repeated ids are recognized for as long (contract 6.9). Of those that deployed nothing, a number per source. */
+  /** Deliveries; repeated ids are recognized for as long (contract 6.9). Of those that deployed nothing, a number per source and application. */
   deliveryDays: 7,
   refusedDeliveries: 100,
   /** Answers for an `Idempotency-Key` (contract 1.20), and how long a first request may run before its key is free again. */
@@ -47,6 +49,8 @@ export const retentionTimes = {
   uploadDays: 7,
   /** Ended sign-ins, sessions, grants, upload tokens and shares. */
   endedDays: 1,
+  /** Keys that were revoked or have expired. */
+  endedKeyDays: 90,
 } as const
 
 /** Throws an Error that names the setting and what it accepts. */

@@ -23,6 +23,8 @@ export interface GitCliOptions {
   resolve?: Resolve
   /** How long a server that accepted the connection may take to start TLS; default 15 s. */
   handshakeSeconds?: number
+  /** How long listing a commit's files may take; default 60 s. */
+  listSeconds?: number
 }
 
 /** Older versions do not support pinned addresses and would resolve names again. */
@@ -32,7 +34,7 @@ const slackBytes = 16 * MiB
 
 /** Fetches with the real `git`, as the application's user; it reaches only the checked server. */
 export function gitCli(options: GitCliOptions = {}): Git {
-  const { git = 'git', scratch = tmpdir(), resolve = systemResolve, handshakeSeconds = 15 } = options
+  const { git = 'git', scratch = tmpdir(), resolve = systemResolve, handshakeSeconds = 15, listSeconds = 60 } = options
   const { caBundle: currentBundle = async () => null } = options
   const contexts = trustContexts()
   const ready = prepare(git, scratch)
@@ -67,7 +69,7 @@ export function gitCli(options: GitCliOptions = {}): Git {
         }
         onProgress(`Fetching ${commit.slice(0, 12)} of ${request.branch} from ${server.host}`)
         await bringCommit(scope, server.url, { branch: request.branch, commit }, onProgress)
-        return await placeCommit({ ...scope, credential: null }, commit, request.maxBytes, onProgress)
+        return await placeCommit({ ...scope, listSeconds, credential: null }, commit, request.maxBytes, onProgress)
       } catch (error) {
         folder.clear()
         throw error

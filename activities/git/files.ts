@@ -1,20 +1,28 @@
 import { statfs } from 'node:fs/promises'
+import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { blockBytes } from '../../lib/bytes.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
+import { nameLimits } from '../../policy/archives/archive-names.ts'
 import { GitTree, type TreeEntry } from '../../policy/archives/git-tree.ts'
 import { failureOf } from './commit.ts'
 import { FetchRefused } from './port.ts'
 import { folderDescriptor, type GitScope, runGit } from './process.ts'
 
+/** A path, with space for its mode, type, id and size. */
+const maxLineBytes = nameLimits.pathBytes + 100
+
+/** `listSeconds`: how long listing a commit's files may take. */
+type ListScope = GitScope & { listSeconds: number }
+
 /** Reads a commit's tree, selects its files, and has git write them. Nothing is written before everything is checked. */
 export async function placeCommit(
-  scope: GitScope,
+  scope: ListScope,
   commit: string,
   maxBytes: number,
   onLine: (line: string) => void,
 ): Promise<{ files: number; bytes: number }> {
   const tree = await readTree(scope, commit, maxBytes)
-  for (const path of tree.submodules.slice(0, 10)) onLine(`The submodule ${path} is left out.`)
+  for (const path of tree.submodules) onLine(`The submodule ${path} is left out.`)
   const outside = tree.dropLinksOutside(await readTargets(scope, tree.links))
   for (const path of outside.slice(0, 10)) onLine(`The link ${path} leads outside and is left out.`)
   const index = tree.entries.map(({ mode, id, path }) => `${mode} ${id} 0\t${path}\0`).join('')
@@ -43,19 +51,37 @@ async function freeSpace(folder: number): Promise<{ bytes: number; names: number
   return { bytes: bavail * bsize, names: ffree }
 }
 
-async function readTree(scope: GitScope, commit: string, maxBytes: number): Promise<GitTree> {
+/** A commit of nested empty folders, each in itself many times, has an endless list that prints nothing: only its time ends it. */
+async function readTree(scope: ListScope, commit: string, maxBytes: number): Promise<GitTree> {
   const tree = new GitTree(maxBytes)
-  let rest: Buffer = Buffer.alloc(0)
-  const onOutput = (piece: Buffer) => {
-    rest = rest.length === 0 ? piece : Buffer.concat([rest, piece])
-    for (let end = rest.indexOf(0); end >= 0; end = rest.indexOf(0)) {
-      const fault = tree.add(entryOf(rest.subarray(0, end)))
-      if (fault) throw new FetchRefused(fault.code, fault.message)
-      rest = rest.subarray(end + 1)
-    }
-  }
-  await succeeded(runGit(scope, ['ls-tree', '-r', '-z', '-l', '--full-tree', commit], { onOutput }))
+  const onOutput = eachEntry(entry => {
+    const fault = tree.add(entry)
+    if (fault) throw new FetchRefused(fault.code, fault.message)
+  })
+  const signal = deadlineSignal(scope.listSeconds * 1000, scope.signal)
+  const args = ['ls-tree', '-r', '-z', '-l', '--full-tree', commit]
+  await succeeded(runGit({ ...scope, signal }, args, { onOutput })).catch(error => {
+    if (error !== signal.reason || scope.signal.aborted) throw error
+    throw new FetchRefused('REPOSITORY_TOO_LARGE', `Listing the commit's files took over ${scope.listSeconds} s.`)
+  })
   return tree
+}
+
+/** Passes on each entry of a list whose lines end with NUL. Throws CLONE_FAILED for a line without end: git prints names of any length. */
+function eachEntry(onEntry: (entry: TreeEntry) => void): (piece: Buffer) => void {
+  let rest: Buffer = Buffer.alloc(0)
+  return piece => {
+    let start = 0
+    for (let end = piece.indexOf(0); end >= 0; end = piece.indexOf(0, start)) {
+      const line = piece.subarray(start, end)
+      onEntry(entryOf(rest.length === 0 ? line : Buffer.concat([rest, line])))
+      rest = Buffer.alloc(0)
+      start = end + 1
+    }
+    rest = Buffer.concat([rest, piece.subarray(start)])
+    if (rest.length > maxLineBytes)
+      throw new FetchRefused('CLONE_FAILED', `The commit contains a name over ${nameLimits.pathBytes} bytes.`)
+  }
 }
 
 /** Parses `<mode> <type> <id> <size>\t<path>`. Names must be UTF-8: the platform could not show and find others again. */

@@ -2,17 +2,28 @@ import { chown, lstat, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/pr
 import { join } from 'node:path'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
+import { startTicks } from '../../lib/process-stat.ts'
 import { inMb } from '../../policy/archives/git-tree.ts'
 import { rawAttributes } from './config.ts'
 import { FetchRefused } from './port.ts'
 
 const prefix = 'berth-git-'
+const named = /^berth-git-(\d+)-(?:(\d+)-)?/
+/** Ids of processes repeat, in containers with each start; with its start time an id does not. */
+const ownPrefix = `${prefix}${process.pid}-${startTicks(process.pid)}-`
 const watchMs = 100
 
 /** Creates a folder for one fetch's repository, with this configuration, readable by its owner only. */
 export async function makeRepository(scratch: string, config: string, owner: Owner | null): Promise<string> {
   await mkdir(scratch, { recursive: true, mode: 0o711 })
-  const folder = await mkdtemp(join(scratch, `${prefix}${process.pid}-`))
+  const folder = await mkdtemp(join(scratch, ownPrefix))
+  return fill(folder, config, owner).catch(async error => {
+    await removeRepository(folder)
+    throw error
+  })
+}
+
+async function fill(folder: string, config: string, owner: Owner | null): Promise<string> {
   const folders = ['objects', 'objects/pack', 'refs', 'refs/heads', 'info', 'tree']
   for (const name of folders) await mkdir(join(folder, name))
   const files = { HEAD: 'ref: refs/heads/none\n', config, 'info/attributes': rawAttributes }
@@ -26,11 +37,11 @@ export async function removeRepository(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true, maxRetries: 3 })
 }
 
-/** Removes the repositories of fetches whose process was killed. */
+/** Removes the repositories of fetches whose process has ended. */
 export async function removeAbandoned(scratch: string): Promise<void> {
   for (const name of await readdir(scratch).catch(() => [])) {
-    const pid = Number(new RegExp(`^${prefix}(\\d+)-`).exec(name)?.[1])
-    if (pid && !isAlive(pid))
+    const [, pid, started] = named.exec(name) ?? []
+    if (pid !== undefined && started !== startTicks(Number(pid)))
       await removeRepository(join(scratch, name)).catch(ignoreError('the next start tries again'))
   }
 }
@@ -58,13 +69,4 @@ async function packedBytes(folder: string): Promise<number> {
     ),
   )
   return sizes.reduce((sum, size) => sum + size, 0)
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
 }

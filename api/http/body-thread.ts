@@ -1,6 +1,9 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { fileTooLarge, maxFileBytes } from '../../policy/apps/file-content.ts'
+import { maxDeliveryValues } from '../../policy/body-budgets.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { type DeliveryReaders, deliveryReaders } from '../../policy/git/webhooks/app-events.ts'
+import { type InboundDelivery, payloadText } from '../../policy/git/webhooks/deliveries.ts'
 import { type BodyForm, parseBody } from './body.ts'
 import { measureBody } from './body-measure.ts'
 
@@ -9,20 +12,41 @@ import { measureBody } from './body-measure.ts'
 /** Values are copied to the other thread one by one; the bytes of a file are transferred. */
 const maxValues = 20_000
 
-export interface BodyJob {
+export interface JsonJob {
   bytes: Uint8Array
   form: BodyForm
 }
 
-export type BodyReply = { value: Record<string, unknown> } | { refused: { code: ApiError['code']; message: string } }
+/** A delivery of a git provider. It is read here too, so that its values are not copied. */
+export interface DeliveryJob {
+  bytes: Uint8Array
+  kind: keyof DeliveryReaders
+  inbound: Omit<InboundDelivery, 'body'>
+}
 
-function reply({ bytes, form }: BodyJob): BodyReply {
+export type BodyJob = JsonJob | DeliveryJob
+
+export type BodyReply = { value: unknown } | { refused: { code: ApiError['code']; message: string } }
+
+function parse({ bytes, form }: JsonJob): Record<string, unknown> {
+  const { bytes: numbers, values } = measureBody(bytes)
+  if (form.file && numbers > maxFileBytes) throw fileTooLarge()
+  if (values + (form.file ? 0 : numbers) > maxValues)
+    throw new ApiError('INVALID_JSON_BODY', `A body of over 1 MB must have at most ${maxValues} values.`)
+  return parseBody(bytes, form)
+}
+
+function read({ bytes, kind, inbound }: DeliveryJob): ReturnType<DeliveryReaders[keyof DeliveryReaders]> {
+  const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+  const text = payloadText(inbound.headers['content-type'], body)
+  const measure = measureBody(Buffer.from(text ?? ''))
+  if (measure.values + measure.bytes > maxDeliveryValues) throw new ApiError('PAYLOAD_TOO_LARGE')
+  return deliveryReaders[kind]({ ...inbound, body })
+}
+
+function reply(job: BodyJob): BodyReply {
   try {
-    const { bytes: numbers, values } = measureBody(bytes)
-    if (form.file && numbers > maxFileBytes) throw fileTooLarge()
-    if (values + (form.file ? 0 : numbers) > maxValues)
-      throw new ApiError('INVALID_JSON_BODY', `A body of over 1 MB must have at most ${maxValues} values.`)
-    return { value: parseBody(bytes, form) }
+    return { value: 'form' in job ? parse(job) : read(job) }
   } catch (error) {
     if (error instanceof ApiError) return { refused: { code: error.code, message: error.message } }
     throw error
@@ -30,5 +54,5 @@ function reply({ bytes, form }: BodyJob): BodyReply {
 }
 
 const answer = reply(workerData)
-const content = 'value' in answer && answer.value.content
+const content = 'value' in answer && (answer.value as { content?: unknown }).content
 parentPort!.postMessage(answer, content instanceof Uint8Array ? [content.buffer as ArrayBuffer] : [])

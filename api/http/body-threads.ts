@@ -3,7 +3,7 @@ import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { threadProgram } from '../../lib/thread-program.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { BodyForm } from './body.ts'
-import type { BodyJob, BodyReply } from './body-thread.ts'
+import type { BodyJob, BodyReply, DeliveryJob } from './body-thread.ts'
 
 const start = threadProgram('body-thread', import.meta.url)
 const slots = new FairSlots({ atOnce: 2, perSubject: 1 })
@@ -20,11 +20,20 @@ export async function parseInThread(
   account: string,
   signal: AbortSignal = new AbortController().signal,
 ): Promise<Record<string, unknown>> {
+  return (await inThread({ bytes, form }, account, signal)) as Record<string, unknown>
+}
+
+/** Reads a delivery in the same threads. Rejects with PAYLOAD_TOO_LARGE when its JSON has too many values. */
+export function readInThread(job: DeliveryJob, account: string, signal: AbortSignal): Promise<unknown> {
+  return inThread(job, account, signal)
+}
+
+async function inThread(job: BodyJob, account: string, signal: AbortSignal): Promise<unknown> {
   const leave = await slots.enterUntil(account, signal).catch(() => {
     throw new ApiError('INVALID_JSON_BODY', 'The client disconnected.')
   })
   try {
-    const reply = await run({ bytes, form })
+    const reply = await run(job)
     if ('value' in reply) return reply.value
     throw new ApiError(reply.refused.code, reply.refused.message)
   } finally {

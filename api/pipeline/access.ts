@@ -1,3 +1,4 @@
+import { findUser } from '../../db/accounts/accounts.ts'
 import { findSharedApp } from '../../db/accounts/workspace-apps.ts'
 import { type AppRow, findApp } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
@@ -94,6 +95,16 @@ export async function accessApp(db: Db, caller: Caller, idInPath: string, permis
   if (!access) throw new ApiError('APP_NOT_FOUND', await failureOfCreation(db, caller, appId))
   if (!permits(access.role, permission)) throw new ApiError('PERMISSION_DENIED')
   return access
+}
+
+/**
+ * As `accessApp`, for a caller who was admitted a while ago: to be called in the transaction that has locked the application. Throws
+ * ACCESS_DENIED for an account that was blocked meanwhile.
+ */
+export async function accessStill(trx: Db, caller: Caller, idInPath: string, permission: Permission): Promise<Access> {
+  const user = await findUser(trx, caller.user.id)
+  if (!user || user.blocked_at) throw new ApiError('ACCESS_DENIED')
+  return accessApp(trx, caller, idInPath, permission)
 }
 
 /**

@@ -1,4 +1,5 @@
 import { type AuditEntry, recordAudit } from '../../db/audit.ts'
+import type { Db } from '../../db/database.ts'
 import { retentionTimes } from '../../policy/retention.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { CoreServices } from './core-services.ts'
@@ -20,6 +21,12 @@ export async function audit(
   const entry = entryOf(endpoint.name, admission, exchange, result)
   if (!entry.actor || (result !== 'success' && entry.operationId === null)) return
   await recordAudit(db, entry).catch(err => log.error({ err, ...entry }, 'an audit entry could not be stored'))
+}
+
+/** Records a command that succeeds in the transaction that carries it out: neither is there without the other. */
+export async function auditWithin(trx: Db, action: string, admission: Admission, exchange: Exchange): Promise<void> {
+  await recordAudit(trx, entryOf(action, admission, exchange, 'success'))
+  exchange.recorded = true
 }
 
 /** The audit entry of a command; without an actor there was none. */

@@ -4,9 +4,14 @@ import { announceAccess } from './accounts.ts'
 
 /**
  * Replaces the keys with full access by a new one, in one transaction: exactly one of old and new works at any time. Keys limited to
- * scopes, resources or prefixes stay (contract 3.3). The key can be shown only now: only its hash is stored.
+ * scopes, resources or prefixes stay (contract 3.3). The key can be shown only now: only its hash is stored. `record` joins the transaction.
  */
-export async function rotateKey(db: Db, masterKey: string, userId: string): Promise<string> {
+export async function rotateKey(
+  db: Db,
+  masterKey: string,
+  userId: string,
+  record?: (trx: Db) => Promise<void>,
+): Promise<string> {
   const { id, key, hash } = newApiKey(masterKey, userId)
   await transaction(db, async trx => {
     // Concurrent rotations are serialized, and the key of the later one stays.
@@ -15,6 +20,7 @@ export async function rotateKey(db: Db, masterKey: string, userId: string): Prom
       .where({ user_id: userId, revoked_at: null, scopes: null, resources: null, prefixes: null })
       .update({ revoked_at: trx.fn.now() })
     await trx('api_keys').insert({ id, hash, user_id: userId })
+    await record?.(trx)
     await announceAccess(trx, userId)
   })
   return key

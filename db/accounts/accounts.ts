@@ -2,8 +2,10 @@ import { newApiKey } from '../../policy/accounts/credentials.ts'
 import type { Scope } from '../../policy/accounts/scopes.ts'
 import { sessionSkewSeconds, signSession } from '../../policy/accounts/sessions.ts'
 import { newId, newUserId } from '../../policy/ids.ts'
+import { retentionTimes } from '../../policy/retention.ts'
 import { batched } from '../batched.ts'
 import { type Db, transaction } from '../database.ts'
+import { deleteExpired } from '../expired-rows.ts'
 import { statement } from '../statement.ts'
 
 export interface UserRow {
@@ -118,7 +120,7 @@ export async function setPlan(db: Db, userId: string, plan: string, endsAt: Date
   return (await db('users').where({ id: userId }).update({ plan, plan_ends_at: endsAt })) === 1
 }
 
-/** A blocked account's credentials answer 401; its applications run on. */
+/** A blocked account's credentials answer 401; its applications run on. `blockDeployer` also voids what it could deploy with elsewhere. */
 export async function setBlocked(db: Db, userId: string, blocked: boolean): Promise<boolean> {
   return transaction(db, async trx => {
     const changed = await trx('users')
@@ -194,6 +196,13 @@ export async function listKeys(db: Db, userId: string): Promise<KeyRow[]> {
 /** Every process refuses the key within a second, and its open streams end within 5. Resolves to its account; undefined without such a live key. */
 export async function revokeKey(db: Db, id: string): Promise<string | undefined> {
   return revoke(db, 'api_keys', id)
+}
+
+/** Deletes keys that were revoked or expired long ago. */
+export function sweepKeys(db: Db): Promise<number> {
+  const when = `(old.revoked_at is not null or old.expires_at is not null)
+    and least(old.revoked_at, old.expires_at) < now() - make_interval(days => :days)`
+  return deleteExpired(db, { table: 'api_keys', when, values: { days: retentionTimes.endedKeyDays } })
 }
 
 /** Opens a session and returns its token. */

@@ -56,6 +56,8 @@ export interface KeyClaim {
   codeHash: Buffer
   /** Checks the rest of the claim against the row; null = valid. Each wrong claim spends one of five attempts. */
   refusal(row: AuthorizationRow): 'INVALID_VERIFIER' | 'INVALID_REDIRECT_URI' | 'INVALID_REQUEST' | null
+  /** Joins the transaction of a claim that succeeds. */
+  record?(trx: Db, claimed: ClaimedKey): Promise<void>
 }
 
 export interface ClaimedKey {
@@ -70,7 +72,11 @@ export interface ClaimedKey {
  * The granted key. A claim that is repeated within a minute resolves to the same key with a new secret. Throws INVALID_GRANT,
  * AUTHORIZATION_PENDING, APIKEY_LIMIT_REACHED and the code that `refusal` returns.
  */
-export async function claimKey(db: Db, masterKey: string, { codeHash, refusal }: KeyClaim): Promise<ClaimedKey> {
+export async function claimKey(
+  db: Db,
+  masterKey: string,
+  { codeHash, refusal, record }: KeyClaim,
+): Promise<ClaimedKey> {
   const outcome = await transaction(db, async trx => {
     const row: AuthorizationRow | undefined = await trx('authorizations')
       .where({ code_hash: codeHash })
@@ -87,7 +93,9 @@ export async function claimKey(db: Db, masterKey: string, { codeHash, refusal }:
       return code // committed: the attempt is spent
     }
     if (row.decision === null || row.user_id === null) throw new ApiError('AUTHORIZATION_PENDING')
-    return row.key_id ? renewSecret(trx, masterKey, row) : createGrantedKey(trx, masterKey, row)
+    const claimed = await (row.key_id ? renewSecret(trx, masterKey, row) : createGrantedKey(trx, masterKey, row))
+    if (typeof claimed !== 'string') await record?.(trx, claimed)
+    return claimed
   })
   if (typeof outcome === 'string') throw new ApiError(outcome)
   return outcome

@@ -50,7 +50,7 @@ export async function recordDelivery(
   const verdict = reply.status === 202 ? 'ignored' : 'refused'
   const from = [newId(), source.appId, sourceOf(source), deliveryId, provider, event, branch, commit]
   await insert(db, [...from, verdict, reply.status, reply.text])
-  await trim(db, [sourceOf(source), retentionTimes.refusedDeliveries])
+  await trim(db, [sourceOf(source), retentionTimes.refusedDeliveries, source.appId])
   return true
 }
 
@@ -113,12 +113,16 @@ const insert = statement<never>(
 const trim = statement<never>(
   'deliveries.trim',
   `delete from webhook_deliveries where id in (
-     select id from webhook_deliveries where source = $1 and verdict in ('ignored', 'refused')
+     select id from webhook_deliveries where source = $1 and app_id = $3 and verdict in ('ignored', 'refused')
       order by received_at desc offset $2)`,
 )
 
 /** What delivery ids are unique for. */
 export const sourceOf = ({ webhookId }: DeliverySource): string => (webhookId === null ? 'app' : `webhook:${webhookId}`)
+
+/** Seconds until an empty bucket accepts another delivery, at most. */
+export const bucketSeconds = ({ limitScale }: DeliverySource): number =>
+  Math.max(1, Math.ceil(scaledBucket(webhookBucket, limitScale).everySeconds))
 
 /** The bucket that limits a sender. */
 export const bucketKey = (source: DeliverySource): string => `git.webhook/${source.webhookId ?? source.appId}`

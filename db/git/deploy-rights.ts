@@ -1,6 +1,7 @@
 import { permits, roles } from '../../policy/accounts/permissions.ts'
 import { newWebhookAddress } from '../../policy/git/webhooks/addresses.ts'
 import type { SealKeys } from '../../policy/seal.ts'
+import { setBlocked } from '../accounts/accounts.ts'
 import { queueMail } from '../accounts/mails.ts'
 import { isInWorkspace } from '../accounts/workspaces.ts'
 import { auditRow } from '../audit.ts'
@@ -26,14 +27,38 @@ export async function lockDeployers(trx: Db, workspaceId: string, actor: string)
     id: workspaceId,
     userId: actor,
   })
-  // So are those of workspaces that share an application: each would otherwise take the other's right for one that stays.
-  if (rows.length > 0)
-    await trx('apps')
-      .whereIn('id', trx('workspace_apps').where({ workspace_id: workspaceId }).select('app_id'))
-      .orderBy('id')
-      .forNoKeyUpdate()
-      .select('id')
-  return deployersOf(trx, workspaceId)
+  if (rows.length > 0) await lockApps(trx, [workspaceId])
+  return deployersOf(trx).where('s.workspace_id', workspaceId)
+}
+
+/**
+ * Blocks an account, which no longer deploys applications of others either; `actor` does that. To be called in the transaction that
+ * records it.
+ */
+export async function blockDeployer(trx: Db, keys: DeployKeys, actor: string, userId: string): Promise<void> {
+  const own = trx('workspace_members').where({ user_id: userId }).select('workspace_id')
+  const workspaces = await trx('workspaces').whereIn('id', own).orderBy('id').forUpdate().select('id')
+  await lockApps(
+    trx,
+    workspaces.map(({ id }) => id),
+  )
+  const deployers = await deployersOf(trx).where('m.user_id', userId)
+  await setBlocked(trx, userId, true)
+  await withdrawDeploys(trx, keys, actor, deployers)
+}
+
+/** So that changes of workspaces that share an application are serialized: each would otherwise take the other's right for one that stays. */
+async function lockApps(trx: Db, workspaceIds: string[]): Promise<void> {
+  await trx('apps')
+    .whereIn('id', trx('workspace_apps').whereIn('workspace_id', workspaceIds).select('app_id'))
+    .orderBy('id')
+    .forNoKeyUpdate()
+    .select('id')
+}
+
+interface DeployKeys {
+  sealKeys: SealKeys
+  masterKey: string
 }
 
 /**
@@ -43,7 +68,7 @@ export async function lockDeployers(trx: Db, workspaceId: string, actor: string)
  */
 export async function withdrawDeploys(
   trx: Db,
-  { sealKeys, masterKey }: { sealKeys: SealKeys; masterKey: string },
+  { sealKeys, masterKey }: DeployKeys,
   actor: string,
   before: Deployer[],
 ): Promise<string[]> {
@@ -56,21 +81,19 @@ export async function withdrawDeploys(
 
 const keyOf = ({ app_id, user_id }: Deployer): string => `${app_id} ${user_id}`
 
-const deployersOf = (trx: Db, workspaceId: string): Promise<Deployer[]> =>
+const deployersOf = (trx: Db) =>
   trx('workspace_apps as s')
     .join('workspace_members as m', 'm.workspace_id', 's.workspace_id')
-    .where('s.workspace_id', workspaceId)
     .whereIn('m.role', deployingRoles)
-    .select('s.app_id', 'm.user_id')
+    .select<Deployer[]>('s.app_id', 'm.user_id')
 
 /** Those of the deployers that have the right now, in any workspace. */
 const stillDeploying = (trx: Db, deployers: Deployer[]): Promise<Deployer[]> =>
-  trx('workspace_apps as s')
-    .join('workspace_members as m', 'm.workspace_id', 's.workspace_id')
-    .whereIn('m.role', deployingRoles)
+  deployersOf(trx)
+    .join('users as u', 'u.id', 'm.user_id')
+    .whereNull('u.blocked_at')
     .whereIn('s.app_id', idsOf(deployers))
     .whereIn('m.user_id', [...new Set(deployers.map(({ user_id }) => user_id))])
-    .select('s.app_id', 'm.user_id')
 
 const idsOf = (deployers: Deployer[]): string[] => [...new Set(deployers.map(({ app_id }) => app_id))].sort()
 
@@ -98,22 +121,23 @@ async function renew(trx: Db, keys: SealKeys, masterKey: string, lost: Deployer[
   return acts
 }
 
-/** Records the acts under the account that removed the right, and mails the owner, whose pushes no longer arrive. */
+/** Records the acts under the account that removed the right, and mails the owners, whose pushes no longer arrive. */
 async function recordAndNotify(trx: Db, actor: string, acts: Act[]): Promise<void> {
   const ids = [...new Set(acts.map(({ appId }) => appId))]
   const apps: { id: string; name: string; owner_id: string }[] = await trx('apps')
     .whereIn('id', ids)
     .orderBy('name')
     .select('id', 'name', 'owner_id')
-  const [first] = apps
-  if (!first) return
-  const accountId = first.owner_id
-  await trx('audit').insert(
-    acts.map(({ appId, action }) =>
-      auditRow({ accountId, actor, action, resource: appId, result: 'success', operationId: null }),
-    ),
-  )
+  for (const accountId of new Set(apps.map(app => app.owner_id))) {
+    const owned = apps.filter(app => app.owner_id === accountId)
+    const ofOwner = acts.filter(({ appId }) => owned.some(({ id }) => id === appId))
+    await trx('audit').insert(
+      ofOwner.map(({ appId, action }) =>
+        auditRow({ accountId, actor, action, resource: appId, result: 'success', operationId: null }),
+      ),
+    )
+    const names = owned.map(({ name }) => name).join(', ')
+    await queueMail(trx, { userId: accountId, template: 'deploys-withdrawn', fields: { apps: names } })
+  }
   for (const id of ids) await announceSources(trx, id)
-  const names = apps.map(({ name }) => name).join(', ')
-  await queueMail(trx, { userId: accountId, template: 'deploys-withdrawn', fields: { apps: names } })
 }

@@ -1,7 +1,7 @@
 import { type Db, sqlState, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
 import { deployingRoles } from './deploy-rights.ts'
-import { announceSources } from './webhooks.ts'
+import { afterPushes, announceSources, type WhenLocked } from './webhooks.ts'
 
 export interface GitMember {
   id: number
@@ -81,6 +81,7 @@ export interface NewLink {
   installationId: number
   repository: { id: number; fullName: string; cloneUrl: string }
   branch: string
+  whenLocked?: WhenLocked
 }
 
 export type LinkOutcome =
@@ -94,9 +95,12 @@ export type LinkOutcome =
 
 /** Links a repository and branch to an application; one of several concurrent calls wins. */
 export async function linkRepository(db: Db, link: NewLink): Promise<LinkOutcome> {
-  const { appId, userId, installationId, repository, branch } = link
+  const { appId, userId, installationId, repository, branch, whenLocked } = link
   try {
     const wasInserted = await transaction(db, async trx => {
+      // Changes of the workspaces that share it wait, or are waited for.
+      await afterPushes(trx, appId)
+      await whenLocked?.(trx)
       const [row] = await trx('git_links')
         .insert({
           app_id: appId,

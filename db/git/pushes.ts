@@ -11,7 +11,7 @@ import { batched, NotBegun } from '../batched.ts'
 import { type Db, sqlState, withRetries } from '../database.ts'
 import { batchedOverSubjects, held } from '../shared-batches.ts'
 import { statement } from '../statement.ts'
-import { bucketKey, type DeliverySource, sourceOf } from './deliveries.ts'
+import { bucketKey, bucketSeconds, type DeliverySource, sourceOf } from './deliveries.ts'
 
 export interface PushDelivery extends DeliverySource {
   delivery: ReadDelivery
@@ -85,7 +85,7 @@ function outcomeOf(
   if (kind === 'queued')
     return { kind, operationId, deploymentId, reply: { status: replyOf(push).status, text: reply! } }
   if (kind === 'duplicate') return { kind, deploymentId: deployment!, operationId: accepting ?? undefined }
-  if (kind === 'full') return { kind, waitSeconds: Math.max(1, Math.ceil(bucketOf(push).everySeconds)) }
+  if (kind === 'full') return { kind, waitSeconds: bucketSeconds(push) }
   return kind === 'crowded' ? { kind, waiting: waiting! } : { kind }
 }
 

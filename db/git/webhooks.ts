@@ -19,7 +19,11 @@ export interface WebhookSettings {
   token: string
   /** The secret that deliveries are signed with; null = signatures are not checked; left out = unchanged. */
   secret?: string | null | undefined
+  whenLocked?: WhenLocked
 }
+
+/** Joins a transaction that has locked the application: the caller's right may have ended in the seconds before. */
+export type WhenLocked = (trx: Db) => Promise<unknown>
 
 /**
  * Creates an application's webhook and resolves to its address, 64 hex. For an existing one it replaces the token, and the secret where
@@ -28,10 +32,11 @@ export interface WebhookSettings {
 export async function setWebhook(
   db: Db,
   keys: SealKeys,
-  { appId, address, token, secret }: WebhookSettings,
+  { appId, address, token, secret, whenLocked }: WebhookSettings,
 ): Promise<string> {
   const sealed = await transaction(db, async trx => {
     if (!(await afterPushes(trx, appId))) throw new ApiError('APP_NOT_FOUND')
+    await whenLocked?.(trx)
     const [row] = await trx('git_webhooks')
       .insert({
         id: newId(),
@@ -58,7 +63,7 @@ export async function setWebhook(
  * Waits for pushes that are being stored, which hold the application's row; later ones see what follows in this transaction. Resolves to
  * whether the application is still there.
  */
-async function afterPushes(trx: Db, appId: string): Promise<boolean> {
+export async function afterPushes(trx: Db, appId: string): Promise<boolean> {
   return Boolean(await trx('apps').where({ id: appId }).forNoKeyUpdate().first('id'))
 }
 

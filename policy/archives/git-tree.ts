@@ -17,16 +17,21 @@ export interface TreeFault {
 }
 
 const maxTargetBytes = 4096
+/** A tree may refer to the same folder any number of times, so that a small commit has an endless list. */
+const maxListed = 10 * uploadRules.entries
+const maxSubmodules = 10
 
 /**
  * The files of a commit that are deployed: selected as in an uploaded archive, with the same cap of entries. Submodules are left out,
- * and so are links that could lead outside.
+ * and so are links that could lead outside; these and dropped files count only against a cap of everything listed.
  */
 export class GitTree {
   readonly files: TreeEntry[] = []
   readonly links: TreeEntry[] = []
+  /** The first ones, for the log. */
   readonly submodules: string[] = []
   bytes = 0
+  #listed = 0
   readonly #tree = new ArchiveTree()
 
   constructor(private readonly maxBytes: number) {}
@@ -38,9 +43,14 @@ export class GitTree {
   /** Adds the next entry; a fault ends the whole fetch. */
   add(entry: TreeEntry): TreeFault | null {
     const { mode, path, bytes } = entry
+    if (++this.#listed > maxListed)
+      return {
+        code: 'REPOSITORY_TOO_LARGE',
+        message: `The commit contains over ${maxListed} files, those that are left out included.`,
+      }
     if (isDropped(path)) return null
     if (mode === '160000') {
-      this.submodules.push(path)
+      if (this.submodules.length < maxSubmodules) this.submodules.push(path)
       return null
     }
     const fault = nameFault(path) ?? this.#tree.add(path, false)

@@ -11,6 +11,7 @@ import { changesSince } from '../../db/apps/app-changes.ts'
 import { createApp, removeApp } from '../../db/apps/app-creation.ts'
 import { listMetrics } from '../../db/apps/app-metrics.ts'
 import * as apps from '../../db/apps/apps.ts'
+import { AuditedObjects, listAudit, recordAudit } from '../../db/audit.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
 import { databaseChangesSince } from '../../db/databases/database-changes.ts'
 import { removeDatabase, reserveMoreMemory } from '../../db/databases/database-creation.ts'
@@ -21,7 +22,7 @@ import { listDeployments } from '../../db/deploys/deployment-history.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
 import { findCertificates } from '../../db/domains/certificates.ts'
 import { releaseDomain } from '../../db/domains/domains.ts'
-import { listDeliveries } from '../../db/git/deliveries.ts'
+import { listDeliveries, recordDelivery } from '../../db/git/deliveries.ts'
 import { type PushDelivery, pushes } from '../../db/git/pushes.ts'
 import { ranInEarlierBoot } from '../../db/hosts/host-boots.ts'
 import { chores } from '../../db/housekeeping.ts'
@@ -145,6 +146,19 @@ const hot: Record<string, Hot | Hot['run']> = {
     await pushes.store(db, push, performance.now() + 60_000)
     await pushes.find(db, push.operationId)
     await pushes.confirm(db, push, push.operationId)
+  },
+  'a delivery that deploys nothing is stored': async db => {
+    const delivery = { ...found.delivery, verdict: { kind: 'ignored', status: 202, reason: '' } } as const
+    await recordDelivery(db, { webhookId: null, appId, ownerId, limitScale: 1 }, delivery, { status: 202, text: '' })
+  },
+  'the audit record of an account is listed': db =>
+    listAudit(db, ownerId, { days: 30, limit: 51, before: '5000000', resources: null }),
+  'entries about objects are limited': async db => {
+    const audited = new AuditedObjects(1)
+    await audited.sweep(db)
+    const entry = { accountId: ownerId, actor: ownerId, resource: 'o', result: 'success', operationId: null }
+    await recordAudit(db, { ...entry, action: 'objects.upload' })
+    await audited.sweep(db)
   },
   'a snapshot is queued': db =>
     queueSnapshot(db, { appId: idOf('app', 8), ownerId: accountOf(8), actor: 'platform', origin: 'manual', plans }),
@@ -318,5 +332,5 @@ test.serial('a statement inside a function is judged too', async t => {
 })
 
 test('every statement is in the list', t => {
-  t.is(Object.keys(hot).length, 124)
+  t.is(Object.keys(hot).length, 129)
 })

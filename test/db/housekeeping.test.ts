@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import test from 'ava'
+import { createKey } from '../../db/accounts/accounts.ts'
 import { sweepDeploymentLogs } from '../../db/deploys/history-retention.ts'
 import { OldDeployments } from '../../db/deploys/old-deployments.ts'
 import { deleteExpired } from '../../db/expired-rows.ts'
@@ -152,6 +153,28 @@ test.serial('every chore finds its rows by an index, except in small tables', as
       `${name}\n${plans.join('\n')}`,
     )
   }
+})
+
+test.serial('keys are deleted 90 days after they ended', async t => {
+  const { db } = await database
+  const user = await rows(db).user()
+  const ago = (days: number) => db.raw(`now() - interval '${days} days'`)
+  const ends: Record<string, object> = {
+    'revoked long ago': { revoked_at: ago(91) },
+    'revoked long ago, valid for long': { revoked_at: ago(91), expires_at: ago(-900) },
+    'expired long ago': { expires_at: ago(91) },
+    'expired long ago, revoked later': { expires_at: ago(91), revoked_at: ago(1) },
+    'revoked since': { revoked_at: ago(89) },
+    'expired since': { expires_at: ago(89) },
+    'still valid': { expires_at: null },
+  }
+  for (const [name, end] of Object.entries(ends)) {
+    const { id } = await createKey(db, 'x'.repeat(32), { userId: user.id, name })
+    await db('api_keys').where({ id }).update(end)
+  }
+  t.deepEqual(await tidy(), [])
+  const left = await db('api_keys').where({ user_id: user.id }).orderBy('name').pluck('name')
+  t.deepEqual(left, ['expired since', 'revoked since', 'still valid'])
 })
 
 test.serial('the settings are days, and say so', t => {

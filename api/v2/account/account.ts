@@ -1,11 +1,13 @@
 import { z } from 'zod'
 import { changeSetting, rotateKey } from '../../../db/accounts/account-settings.ts'
+import type { Db } from '../../../db/database.ts'
 import { uncountRequest } from '../../../db/limits.ts'
 import { choosableLocales } from '../../../policy/accounts/locales.ts'
 import { username } from '../../../policy/accounts/usernames.ts'
 import { ownCounters } from '../../../policy/counters.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { limits } from '../../../policy/limits.ts'
+import { auditWithin } from '../../pipeline/audit.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 
 const change = z.object({ old: z.string(), new: z.string() })
@@ -19,8 +21,9 @@ export const rotateApiKey = endpoint({
   auth: 'session',
   changes: true,
   response: z.object({ apiKey: z.string() }),
-  async handle({ caller }, { db, config }) {
-    return { apiKey: await rotateKey(db, config.masterKey, caller.user.id) }
+  async handle({ caller, exchange }, { db, config }) {
+    const record = (trx: Db) => auditWithin(trx, 'account.apikey', { caller }, exchange)
+    return { apiKey: await rotateKey(db, config.masterKey, caller.user.id, record) }
   },
 })
 

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { listDeployments as findDeployments } from '../../../db/deploys/deployment-history.ts'
 import { listDeliveries as findDeliveries } from '../../../db/git/deliveries.ts'
 import { permits } from '../../../policy/accounts/permissions.ts'
+import { covers } from '../../../policy/accounts/scopes.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { isoTime, pageLimit } from '../../pipeline/fields.ts'
 import { deliveryView, deploymentView } from '../../views/deployment.ts'
@@ -47,7 +48,7 @@ export const listDeployments = endpoint({
   },
 })
 
-/** Contract 6.4: roles from manager up see the link; only admin and owner see the webhook's address. */
+/** Contract 6.4: roles from manager up see the link; only admin and owner see the webhook's address, with which anyone can deploy. */
 export const getCurrentDeployment = endpoint({
   name: 'apps.deployments.current',
   method: 'GET',
@@ -58,9 +59,9 @@ export const getCurrentDeployment = endpoint({
     app: z.object({ id: z.int(), name: text, branch: text }).optional(),
     webhook: text.optional(),
   }),
-  async handle({ app, role }, { config, sources }) {
+  async handle({ app, role, caller }, { config, sources }) {
     const { link, webhookAddress } = await sources.of(app.id)
-    const shown = webhookAddress !== null && permits(role, 'deploy_webhook')
+    const shown = webhookAddress !== null && permits(role, 'deploy_webhook') && covers(caller.scopes, 'apps:deploy')
     return {
       app: link ? { id: link.repositoryId, name: link.fullName, branch: link.branch } : undefined,
       webhook: shown ? webhookUrl(config.urls.base, webhookAddress) : undefined,

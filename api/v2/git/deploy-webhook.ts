@@ -1,9 +1,12 @@
 import { z } from 'zod'
 import type { GitProvider } from '../../../activities/git-provider/port.ts'
+import type { Db } from '../../../db/database.ts'
 import { removeWebhook, setWebhook } from '../../../db/git/webhooks.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { newWebhookAddress } from '../../../policy/git/webhooks/addresses.ts'
 import { characters } from '../../../policy/stated-bounds.ts'
+import { accessStill } from '../../pipeline/access.ts'
+import { auditWithin } from '../../pipeline/audit.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 
 /** In place of a token: removes webhook, token and secret. */
@@ -31,7 +34,7 @@ export const setDeployWebhook = endpoint({
   }),
   response: z.object({ webhook: z.string() }).optional(),
   errors: ['INVALID_ACCESS_TOKEN'],
-  async handle({ app, body }, { db, config, sources, gitProvider }) {
+  async handle({ app, body, caller, exchange }, { db, config, sources, gitProvider }) {
     if (body.access_token === removal) {
       await removeWebhook(db, app.id)
       sources.drop(app.id)
@@ -39,7 +42,11 @@ export const setDeployWebhook = endpoint({
     }
     if (await isRefused(body.access_token, gitProvider)) throw new ApiError('INVALID_ACCESS_TOKEN')
     const fresh = newWebhookAddress(config.masterKey)
-    const settings = { appId: app.id, address: fresh, token: body.access_token, secret: body.secret }
+    const whenLocked = async (trx: Db) => {
+      await accessStill(trx, caller, exchange.path.appId ?? '', 'deploy_webhook')
+      await auditWithin(trx, 'apps.webhook', { caller, app }, exchange)
+    }
+    const settings = { appId: app.id, address: fresh, token: body.access_token, secret: body.secret, whenLocked }
     const address = await setWebhook(db, config.sealKeys, settings)
     sources.drop(app.id)
     return { webhook: webhookUrl(config.urls.base, address) }

@@ -1,9 +1,10 @@
 import { findAppOfPush, forgetInstallation, unlinkRepositories } from '../../../db/git/git-links.ts'
 import { bodyBudgets, maxDeliveryBytes } from '../../../policy/body-budgets.ts'
 import { webhookSecrets } from '../../../policy/git/git-provider-settings.ts'
-import { type AppEvent, readAppEvent } from '../../../policy/git/webhooks/app-events.ts'
-import { type ReadDelivery, readDelivery } from '../../../policy/git/webhooks/deliveries.ts'
+import type { AppEvent } from '../../../policy/git/webhooks/app-events.ts'
+import type { ReadDelivery } from '../../../policy/git/webhooks/deliveries.ts'
 import { unknownReply, verdictReply, type WebhookReply } from '../../../policy/git/webhooks/replies.ts'
+import { isSigned } from '../../../policy/git/webhooks/signatures.ts'
 import { BodyBudget } from '../../http/body-budget.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
@@ -34,15 +35,9 @@ export const receiveGitAppEvent = endpoint({
     // A body that cannot be genuine is not read.
     if (!/^sha256=[0-9a-f]{64}$/i.test(String(headers['x-hub-signature-256'] ?? ''))) return textReply(unsigned)
     const { delivery, event } = await acceptDelivery(exchange, {
+      kind: 'app',
       budget,
-      read(body) {
-        const now = new Date()
-        const readings = secrets.map(secret => readDelivery({ headers, body, secret, now }))
-        const isSigned = ({ verdict }: ReadDelivery) => verdict.kind === 'push' || verdict.status !== 401
-        const delivery = readings.find(isSigned) ?? readings[0]!
-        return { delivery, event: readAppEvent(delivery, headers['content-type'], body) }
-      },
-      verdictOf: ({ delivery }) => delivery.verdict,
+      isSigned: body => secrets.some(secret => isSigned(secret, headers, body, new Date())),
     })
     if (event?.kind === 'push') return textReply(await deploy(delivery, event, services))
     return textReply(event ? await unlink(event, services) : replyOf(delivery))

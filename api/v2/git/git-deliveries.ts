@@ -1,11 +1,25 @@
 import { NotBegun } from '../../../db/batched.ts'
 import { tooManyWaiting } from '../../../db/deploys/deploys.ts'
-import { type DeliverySource, deploymentOfDelivery, recordDelivery } from '../../../db/git/deliveries.ts'
+import {
+  bucketKey,
+  bucketSeconds,
+  type DeliverySource,
+  deploymentOfDelivery,
+  recordDelivery,
+} from '../../../db/git/deliveries.ts'
 import type { PushOutcome } from '../../../db/git/pushes.ts'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { acceptance } from '../../../policy/acceptance.ts'
-import { freeBodyBytes, maxDeliveryBytes, unsignedDeliveries } from '../../../policy/body-budgets.ts'
+import {
+  freeBodyBytes,
+  largeDeliveries,
+  maxDeliveryBytes,
+  parsedAtOnceBytes,
+  smallDeliveryBytes,
+  unsignedDeliveries,
+} from '../../../policy/body-budgets.ts'
 import { ApiError } from '../../../policy/errors.ts'
+import { type DeliveryReaders, deliveryReaders } from '../../../policy/git/webhooks/app-events.ts'
 import type { ReadDelivery } from '../../../policy/git/webhooks/deliveries.ts'
 import {
   duplicateReply,
@@ -20,67 +34,65 @@ import { newId } from '../../../policy/ids.ts'
 import { networkOf } from '../../http/address.ts'
 import { inviteBody, readBody } from '../../http/body.ts'
 import type { BodyBudget } from '../../http/body-budget.ts'
+import { readInThread } from '../../http/body-threads.ts'
 import type { Exchange } from '../../http/exchange.ts'
 import { failure, type Reply } from '../../http/respond.ts'
 import { acceptAtOnce, within } from '../../pipeline/acceptance.ts'
 import type { Services } from '../../services.ts'
 import { wakeLane } from '../apps/command.ts'
+import { EmptyBuckets, SenderCounts } from './senders.ts'
 
-const maxSenders = 10_000
-
-/** Counts large deliveries with a wrong signature, by address or by the owner of a webhook, in this process. */
-export class UnsignedSenders {
-  readonly #counts = new Map<string, { sent: number; until: number }>()
-
-  add(subject: string, now: number): void {
-    const count = this.#counts.get(subject)
-    if (count && count.until > now) return void count.sent++
-    if (this.#counts.size >= maxSenders) this.#counts.clear()
-    this.#counts.set(subject, { sent: 1, until: now + unsignedDeliveries.perSeconds * 1000 })
-  }
-
-  /** Whether a subject has sent more than are allowed. */
-  isOver(subject: string, now: number): boolean {
-    const count = this.#counts.get(subject)
-    return count !== undefined && count.until > now && count.sent > unsignedDeliveries.allow
-  }
-}
-
-const unsignedSenders = new UnsignedSenders()
+/** Large deliveries with a wrong signature, by address or by the owner of a webhook. */
+const unsignedSenders = new SenderCounts(unsignedDeliveries)
+/** Deliveries that needed a thread, by the owner of a webhook. */
+const largeSenders = new SenderCounts(largeDeliveries)
+const emptyBuckets = new EmptyBuckets()
 
 /** Codes that `acceptDelivery` throws; `refusalText` words them for git providers. */
 export const deliveryErrors = ['INVALID_JSON_BODY', 'UPLOAD_BUSY'] as const
 
-export interface Reception<T> {
+export interface Reception<Kind extends keyof DeliveryReaders> {
+  kind: Kind
   budget: BodyBudget
-  /** Of the webhook; large bodies are charged to the sending address in any case. */
-  ownerId?: string
-  read(body: Buffer): T
-  verdictOf(delivery: T): ReadDelivery['verdict']
+  /** The webhook, where it is known before the body. */
+  source?: DeliverySource
+  /** Whether the signature is right, or none is needed. */
+  isSigned(body: Buffer): boolean
+  wantedBranch?: string
 }
 
 /**
- * Receives the whole body and reads it. Throws UPLOAD_BUSY while too many large ones are in progress, and for senders that sign
- * wrongly; and what `readBody` throws.
+ * Receives the whole body and reads it. Throws KEEP_CALM for a webhook that accepts nothing at present, UPLOAD_BUSY while too many
+ * large ones are in progress, and for senders of too many large ones or of wrongly signed ones; and what `readBody` throws. Large
+ * bodies are charged to the sending address in any case.
  */
-export async function acceptDelivery<T>(
-  { request, response, address }: Exchange,
-  { budget, ownerId, read, verdictOf }: Reception<T>,
-): Promise<T> {
-  const declared = Number(request.headers['content-length'] ?? maxDeliveryBytes)
-  const source = `address/${networkOf(address)}`
+export async function acceptDelivery<Kind extends keyof DeliveryReaders>(
+  exchange: Exchange,
+  { kind, budget, source, isSigned, wantedBranch }: Reception<Kind>,
+): Promise<ReturnType<DeliveryReaders[Kind]>> {
+  const { request, response, address } = exchange
+  const { headers } = request
+  const declared = Number(headers['content-length'] ?? maxDeliveryBytes)
+  const from = `address/${networkOf(address)}`
   // Anyone can make a provider send something wrongly signed: where the owner is known, only that owner's webhooks suffer.
-  const sender = ownerId ? `owner/${ownerId}` : source
+  const sender = source ? `owner/${source.ownerId}` : from
+  const waitSeconds = source ? emptyBuckets.waitSeconds(bucketKey(source), Date.now()) : 0
+  if (declared > smallDeliveryBytes && waitSeconds > 0) throw tooMany(waitSeconds)
   if (declared > freeBodyBytes && unsignedSenders.isOver(sender, Date.now())) throw new ApiError('UPLOAD_BUSY')
-  const charge = budget.charge([...new Set([source, sender])])
+  if (declared > parsedAtOnceBytes && source && largeSenders.isOver(sender, Date.now()))
+    throw new ApiError('UPLOAD_BUSY')
+  const charge = budget.charge([...new Set([from, sender])])
   try {
     inviteBody(request, response)
     const body = await readBody(request, maxDeliveryBytes, { charge })
-    const delivery = read(body)
-    const verdict = verdictOf(delivery)
-    const isUnsigned = verdict.kind === 'refused' && verdict.status === 401
-    if (isUnsigned && body.length > freeBodyBytes) unsignedSenders.add(sender, Date.now())
-    return delivery
+    const inbound = { headers, wantedBranch, isSigned: isSigned(body) }
+    if (!inbound.isSigned && body.length > freeBodyBytes) unsignedSenders.add(sender, Date.now())
+    const isLarge = inbound.isSigned && body.length > parsedAtOnceBytes
+    if (isLarge && source) largeSenders.add(sender, Date.now())
+    const delivery = isLarge
+      ? await readInThread({ kind, bytes: body, inbound }, sender, exchange.signal)
+      : deliveryReaders[kind]({ ...inbound, body })
+    return delivery as ReturnType<DeliveryReaders[Kind]>
   } finally {
     charge.end()
   }
@@ -94,7 +106,7 @@ export async function recordIgnoredDelivery(
   const { kind, status, reason } = delivery.verdict as Exclude<ReadDelivery['verdict'], { kind: 'push' }>
   const reply = verdictReply(kind, status, reason)
   const by = performance.now() + acceptance.push.answerMs
-  if (!(await record(source, delivery, reply, { by }, services))) throw tooMany()
+  if (!(await record(source, delivery, reply, { by }, services))) throw emptied(source, bucketSeconds(source))
   return reply
 }
 
@@ -161,7 +173,7 @@ async function replyTo(
   delivery: ReadDelivery,
   services: Services,
 ): Promise<WebhookReply> {
-  if (stored.kind === 'full') throw tooMany(stored.waitSeconds)
+  if (stored.kind === 'full') throw emptied(source, stored.waitSeconds)
   if (stored.kind === 'gone') return unknownReply
   if (stored.kind === 'unsigned')
     return recordIgnoredDelivery(source, { ...delivery, verdict: unsignedVerdict }, services)
@@ -171,7 +183,13 @@ async function replyTo(
 
 const isTooMany = (err: unknown): boolean => err instanceof ApiError && err.code === 'KEEP_CALM'
 
-const tooMany = (seconds = 15): ApiError => new ApiError('KEEP_CALM', undefined, seconds)
+/** Remembers that the bucket of a sender is empty. */
+function emptied(source: DeliverySource, seconds: number): ApiError {
+  emptyBuckets.add(bucketKey(source), seconds, Date.now())
+  return tooMany(seconds)
+}
+
+const tooMany = (seconds: number): ApiError => new ApiError('KEEP_CALM', undefined, seconds)
 
 /** One line of text, which the provider shows next to the delivery. */
 export function textReply({ status, text }: WebhookReply): Reply {
@@ -188,7 +206,7 @@ export function refusalText(error: ApiError): Reply {
 }
 
 const refusals: Partial<Record<ApiError['code'], string>> = {
-  PAYLOAD_TOO_LARGE: 'the body is over 25 MB',
+  PAYLOAD_TOO_LARGE: 'the body is over 25 MB, or its JSON has over 1,000,000 values',
   INVALID_CONTENT_TYPE: 'a content-encoded body is not accepted',
   INVALID_PARAMETERS: 'branch must be at most 256 characters, restart must be true or false',
   INVALID_JSON_BODY: 'the body did not arrive completely',

@@ -3,8 +3,8 @@ import type { DeliverySource } from '../../../db/git/deliveries.ts'
 import { type FoundWebhook, findWebhook } from '../../../db/git/webhooks.ts'
 import { bodyBudgets, maxDeliveryBytes } from '../../../policy/body-budgets.ts'
 import { isIssuedAddress } from '../../../policy/git/webhooks/addresses.ts'
-import { readDelivery } from '../../../policy/git/webhooks/deliveries.ts'
 import { malformedReply, unknownReply } from '../../../policy/git/webhooks/replies.ts'
+import { isSigned } from '../../../policy/git/webhooks/signatures.ts'
 import { BodyBudget } from '../../http/body-budget.ts'
 import { withinDeadline } from '../../pipeline/deadline.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -45,14 +45,15 @@ export const receivePush = endpoint({
     const spentMs = performance.now() - startedAt
     const { secret } = webhook
     const { headers } = exchange.request
-    const wantedBranch = query.branch || undefined
-    const delivery = await acceptDelivery(exchange, {
-      budget,
-      ownerId: webhook.ownerId,
-      read: body => readDelivery({ headers, body, secret, wantedBranch, now: new Date() }),
-      verdictOf: ({ verdict }) => verdict,
-    })
     const source = sourceOf(webhook, services)
+    const delivery = await acceptDelivery(exchange, {
+      kind: 'webhook',
+      budget,
+      source,
+      // Without a secret everyone who knows the address may push.
+      isSigned: body => secret === null || isSigned(secret, headers, body, new Date()),
+      wantedBranch: query.branch || undefined,
+    })
     if (delivery.verdict.kind !== 'push') return textReply(await recordIgnoredDelivery(source, delivery, services))
     const restart = query.restart !== 'false' && query.restart !== '0'
     return textReply(await acceptPush(source, delivery, { restart, spentMs }, services))

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { Db } from '../../../db/database.ts'
 import {
   unlinkRepository as deleteRepositoryLink,
   isLinked,
@@ -6,6 +7,7 @@ import {
 } from '../../../db/git/git-links.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { isWithin } from '../../../policy/stated-bounds.ts'
+import { accessStill } from '../../pipeline/access.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { linkableRepository } from './linkable-repository.ts'
 
@@ -40,13 +42,21 @@ export const linkRepository = endpoint({
     'FAILED_TO_FETCH',
     'VALIDATION_TIMEOUT',
   ],
-  async handle({ app, caller, body }, services) {
+  async handle({ app, caller, body, exchange }, services) {
     const { db, sources } = services
     const { repositoryName: name, repositoryBranch: branch } = body
     if (await isLinked(db, app.id)) throw new ApiError('GIT_ALREADY_CONFIGURED')
     const userId = caller.user.id
     const { installationId, repository } = await linkableRepository(services, userId, { name, branch })
-    const linking = await saveRepositoryLink(db, { appId: app.id, userId, installationId, repository, branch })
+    const whenLocked = (trx: Db) => accessStill(trx, caller, exchange.path.appId ?? '', auth.permission)
+    const linking = await saveRepositoryLink(db, {
+      appId: app.id,
+      userId,
+      installationId,
+      repository,
+      branch,
+      whenLocked,
+    })
     sources.drop(app.id)
     if (linking.kind === 'configured') throw new ApiError('GIT_ALREADY_CONFIGURED')
     if (linking.kind === 'gone') throw new ApiError(linking.what === 'app' ? 'APP_NOT_FOUND' : 'GITHUB_NOT_CONNECTED')

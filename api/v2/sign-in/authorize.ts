@@ -7,6 +7,7 @@ import { loopbackRedirect } from '../../../policy/accounts/redirects.ts'
 import { scopes } from '../../../policy/accounts/scopes.ts'
 import { authorizationTerms } from '../../../policy/accounts/sign-in-terms.ts'
 import { ApiError } from '../../../policy/errors.ts'
+import { auditWithin } from '../../pipeline/audit.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { isoTime } from '../../pipeline/fields.ts'
 
@@ -109,18 +110,21 @@ export const claimAuthorization = endpoint({
   ],
   async handle({ body, exchange }, { db, config }) {
     const { verifier, redirect_uri: uri } = body
-    const { keyId, key, userId, ...granted } = await authorizations.claimKey(db, config.masterKey, {
+    const { key, userId, ...granted } = await authorizations.claimKey(db, config.masterKey, {
       codeHash: credentialHash(body.code),
       refusal({ challenge, redirect_uri }) {
         if (typeof verifier !== 'string' || typeof uri !== 'string') return 'INVALID_REQUEST'
         if (!answers(challenge, verifier)) return 'INVALID_VERIFIER'
         return uri === redirect_uri ? null : 'INVALID_REDIRECT_URI'
       },
+      async record(trx, claimed) {
+        exchange.actor = claimed.userId
+        exchange.resource = claimed.keyId
+        await auditWithin(trx, 'account.authorize.claim', {}, exchange)
+      },
     })
     const user = await findUser(db, userId)
     if (!user || user.blocked_at) throw new ApiError('INVALID_GRANT')
-    exchange.actor = userId
-    exchange.resource = keyId
     const { scopes: list, expiresAt } = granted
     return {
       api_key: key,

@@ -11,6 +11,7 @@ import { signInSeconds } from '../../../policy/accounts/sign-in-mails.ts'
 import { signInTerms } from '../../../policy/accounts/sign-in-terms.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { networkOf } from '../../http/address.ts'
+import { auditWithin } from '../../pipeline/audit.ts'
 import { captchaErrors, spend, verifyAnswer } from '../../pipeline/captcha.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { isoTime } from '../../pipeline/fields.ts'
@@ -67,10 +68,11 @@ export const completeSignIn = endpoint({
       if (languages) await proposeLocale(trx, userId, localeAccepted(languages))
       const created = await createSession(trx, masterKey, { userId, lifeSeconds: signInTerms.sessionSeconds })
       await assignCaptchaToSession(trx, { signInId: id, sessionId: created.id, address: exchange.address })
-      return { ...created, userId }
+      exchange.actor = userId
+      await auditWithin(trx, 'account.sign-in.end', {}, exchange)
+      return created
     })
     if (!session) throw new ApiError('INVALID_GRANT', 'The code is wrong, already used, or expired. Request a new one.')
-    exchange.actor = session.userId
     return { token: session.token, expires_at: session.expiresAt.toISOString() }
   },
 })

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { payloadOf, type ReadDelivery } from './deliveries.ts'
+import { type InboundDelivery, payloadOf, type ReadDelivery, readDelivery } from './deliveries.ts'
 
 /** Events of the git provider for the platform's app that are handled. */
 export type AppEvent =
@@ -11,15 +11,26 @@ export type AppEvent =
 
 const aboutInstallations = ['installation', 'installation_repositories']
 
-/** The event of a delivery; undefined for other events and for refused deliveries, above all those with a wrong signature. Pure. */
-export function readAppEvent(
-  { event, verdict }: ReadDelivery,
-  contentType: string | undefined,
-  body: Buffer,
-): AppEvent | undefined {
+/** A delivery for the platform's app. `event` is undefined for others, and for refused ones. */
+interface AppDelivery {
+  delivery: ReadDelivery
+  event: AppEvent | undefined
+}
+
+/** `readDelivery` for the platform's app. Pure. */
+function readAppDelivery(inbound: InboundDelivery): AppDelivery {
+  const delivery = readDelivery(inbound)
+  return { delivery, event: appEventOf(delivery, inbound) }
+}
+
+/** How deliveries are read: of a webhook, and of the platform's app. */
+export const deliveryReaders = { webhook: readDelivery, app: readAppDelivery }
+export type DeliveryReaders = typeof deliveryReaders
+
+function appEventOf({ event, verdict }: ReadDelivery, { headers, body }: InboundDelivery): AppEvent | undefined {
   const isPush = verdict.kind === 'push'
   if (!isPush && !(verdict.kind === 'ignored' && aboutInstallations.includes(event))) return undefined
-  const payload = appPayload.safeParse(payloadOf(contentType, body))
+  const payload = appPayload.safeParse(payloadOf(headers['content-type'], body))
   if (!payload.success) return undefined
   const { action, installation, repository, repositories_removed: removed } = payload.data
   const installationId = installation.id

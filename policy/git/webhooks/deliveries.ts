@@ -1,16 +1,14 @@
 import { type DeliveryHeaders, deliveryIdOf, eventOf, type Provider, providerOf } from './providers.ts'
 import type { Push } from './pushes.ts'
 import { unsignedVerdict } from './replies.ts'
-import { isSigned } from './signatures.ts'
 
 export interface InboundDelivery {
   headers: DeliveryHeaders
   body: Buffer
-  /** Null: everyone who knows the address may push. */
-  secret: string | null
+  /** Whether its signature is right, or none is needed. */
+  isSigned: boolean
   /** The only branch that is deployed, from the address. */
   wantedBranch?: string
-  now: Date
 }
 
 /** A parsed delivery, and what to do with it. */
@@ -23,8 +21,8 @@ export interface ReadDelivery {
   verdict: Push | { kind: 'ignored' | 'skipped' | 'refused'; status: number; reason: string }
 }
 
-/** Parses and checks a delivery by its headers and raw bytes: signature first, then format, then content. Pure. */
-export function readDelivery({ headers, body, secret, wantedBranch, now }: InboundDelivery): ReadDelivery {
+/** Parses and checks a delivery by its headers and body: signature first, then format, then content. Pure. */
+export function readDelivery({ headers, body, isSigned, wantedBranch }: InboundDelivery): ReadDelivery {
   const provider = providerOf(headers)
   const event = eventOf(provider, headers)
   const deliveryId = deliveryIdOf(provider, headers, body)
@@ -36,7 +34,7 @@ export function readDelivery({ headers, body, secret, wantedBranch, now }: Inbou
     commit,
     verdict,
   })
-  if (secret !== null && !isSigned(secret, headers, body, now)) return read(unsignedVerdict)
+  if (!isSigned) return read(unsignedVerdict)
   if (event !== provider.pushEvent)
     return read({ kind: 'ignored', status: 202, reason: `${oneLine(event)} is not a push` })
   const payload = payloadOf(headers['content-type'], body)
@@ -55,15 +53,32 @@ export function payloadOf(
   type: string | string[] | undefined,
   body: Buffer,
 ): Record<string, unknown> | 'type' | 'json' {
+  const text = payloadText(type, body)
+  return text === null ? 'type' : objectOf(text)
+}
+
+/** The text of the payload; null when the body is of another type. */
+export function payloadText(type: string | string[] | undefined, body: Buffer): string | null {
   const media = String(type ?? '')
     .split(';')[0]!
     .trim()
     .toLowerCase()
   const text = body.toString('utf8')
-  if (media === '' || media === 'application/json' || media.endsWith('+json')) return objectOf(text)
-  if (media !== 'application/x-www-form-urlencoded') return 'type'
-  const payload = new URLSearchParams(text).get('payload')
-  return payload === null ? 'type' : objectOf(payload)
+  if (media === '' || media === 'application/json' || media.endsWith('+json')) return text
+  return media === 'application/x-www-form-urlencoded' ? formField(text, 'payload') : null
+}
+
+/** The first field of this name. Only this one is decoded: a body can be a form of millions of fields. */
+function formField(form: string, name: string): string | null {
+  const before = `&${name}=`
+  const at = `&${form}`.indexOf(before)
+  if (at < 0) return null
+  const value = form.slice(at + before.length - 1).split('&', 1)[0]!
+  try {
+    return decodeURIComponent(value.replaceAll('+', ' '))
+  } catch {
+    return ''
+  }
 }
 
 function objectOf(text: string): Record<string, unknown> | 'json' {

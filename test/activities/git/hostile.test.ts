@@ -6,8 +6,10 @@ import { setTimeout as wait } from 'node:timers/promises'
 import test from 'ava'
 import { gitCli } from '../../../activities/git/cli.ts'
 import { FetchRefused } from '../../../activities/git/port.ts'
+import { makeRepository } from '../../../activities/git/scratch.ts'
 import { loopVolumes } from '../../../activities/volumes/loop.ts'
 import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
+import { startTicks } from '../../../lib/process-stat.ts'
 import { noise } from '../../kit/bodies.ts'
 import { gitBench, processesOf } from '../../kit/git/git-bench.ts'
 import { startGitServer } from '../../kit/git/git-server.ts'
@@ -250,27 +252,39 @@ test('a download ends at its size cap and at its time limit', async t => {
   t.deepEqual(await processesOf(repository.url), [])
 })
 
-test('trees that git would not create are refused', async t => {
+const entry = (mode: string, name: string | Buffer, id: string) =>
+  Buffer.concat([Buffer.from(`${mode} `), Buffer.from(name as string), Buffer.of(0), Buffer.from(id, 'hex')])
+
+/** A repository with functions that store what git itself would not. */
+async function oddTrees() {
   const repository = await server.repository({ files: { a: '1' } })
   const blob = await repository.git(['rev-parse', 'main:a'])
-  const entry = (mode: string, name: string | Buffer, id = blob) =>
-    Buffer.concat([Buffer.from(`${mode} `), Buffer.from(name as string), Buffer.of(0), Buffer.from(id, 'hex')])
-  const store = async (...entries: Buffer[]) =>
+  const store = (...entries: Buffer[]) =>
     repository.git(['hash-object', '-t', 'tree', '-w', '--literally', '--stdin'], Buffer.concat(entries))
-  const inner = await store(entry('100644', 'x'))
+  /** A branch with this tree. */
+  const commitOf = async (tree: string) => {
+    const made = await repository.git(['commit-tree', '-m', 'x', tree])
+    await repository.git(['update-ref', 'refs/heads/odd', made])
+    return made
+  }
+  return { repository, blob, store, commitOf }
+}
+
+test('trees that git would not create are refused', async t => {
+  const { repository, blob, store, commitOf } = await oddTrees()
+  const inner = await store(entry('100644', 'x', blob))
   const trees = {
     'a name upwards': [entry('40000', '..', inner)],
-    'a slash in a name': [entry('100644', '../../x')],
+    'a slash in a name': [entry('100644', '../../x', blob)],
     'the repository in other letters': [entry('40000', '.GIT', inner)],
-    'one name twice': [entry('100644', 'a'), entry('100644', 'a')],
-    'a file that is a folder': [entry('120000', 'a'), entry('40000', 'a', inner)],
-    'control characters': [entry('100644', 'a\nb')],
-    'no UTF-8': [entry('100644', Buffer.of(0x61, 0xff))],
-    'a long name': [entry('100644', 'x'.repeat(300))],
+    'one name twice': [entry('100644', 'a', blob), entry('100644', 'a', blob)],
+    'a file that is a folder': [entry('120000', 'a', blob), entry('40000', 'a', inner)],
+    'control characters': [entry('100644', 'a\nb', blob)],
+    'no UTF-8': [entry('100644', Buffer.of(0x61, 0xff), blob)],
+    'a long name': [entry('100644', 'x'.repeat(300), blob)],
   }
   for (const [name, entries] of Object.entries(trees)) {
-    const made = await repository.git(['commit-tree', '-m', 'x', await store(...entries)])
-    await repository.git(['update-ref', 'refs/heads/odd', made])
+    const made = await commitOf(await store(...entries))
     const fetched = await bench.fetch(git, { url: repository.url, commit: made, allowedHosts: [server.host] })
     t.is(
       fetched.error?.code,
@@ -279,6 +293,37 @@ test('trees that git would not create are refused', async t => {
     )
     t.deepEqual(fetched.paths, [], name)
   }
+})
+
+test.serial('trees that list the same folders without end are refused, and not tried again', async t => {
+  const { repository, blob, store, commitOf } = await oddTrees()
+  const leaves = {
+    'files that are left out': () => store(entry('100644', '.npmrc', blob)),
+    submodules: () => store(entry('160000', 'm', commit)),
+    'nothing at all': () => store(),
+  }
+  const short = gitCli({ scratch: bench.scratch, listSeconds: 2 })
+  for (const [name, leaf] of Object.entries(leaves)) {
+    let tree = await leaf()
+    // 2^60 folders. The names of git's own trees are in order.
+    for (let level = 0; level < 60; level++) tree = await store(entry('40000', 'a', tree), entry('40000', 'b', tree))
+    const using = name === 'nothing at all' ? short : git
+    const request = { url: repository.url, commit: await commitOf(tree), allowedHosts: [server.host] }
+    const { error, paths } = await bench.fetch(using, request)
+    t.is(error?.code, 'REPOSITORY_TOO_LARGE', `${name}: ${error?.message}`)
+    t.regex(error?.message ?? '', name === 'nothing at all' ? /took over 2 s/ : /over 200000 files/)
+    t.deepEqual(paths, [])
+  }
+})
+
+test('a name of megabytes is refused before it was read', async t => {
+  const { repository, blob, store, commitOf } = await oddTrees()
+  // Left out by its name, so that nothing else refuses it.
+  const tree = await store(entry('40000', 'node_modules', await store(entry('100644', 'x'.repeat(2_000_000), blob))))
+  const request = { url: repository.url, commit: await commitOf(tree), allowedHosts: [server.host] }
+  const { error } = await bench.fetch(git, request)
+  t.is(error?.code, 'CLONE_FAILED', error?.message)
+  t.regex(error?.message ?? '', /a name over 4096 bytes/)
 })
 
 test('a tree of 2,000 nested folders is refused', async t => {
@@ -307,14 +352,23 @@ test('a full volume is reported, and the folder is emptied', async t => {
   t.deepEqual(await readdir(folder), [])
 })
 
+test('a repository that cannot be made is removed again', async t => {
+  const scratch = join(bench.scratch, '..', 'half')
+  // No group may have this id: its files cannot be given away.
+  await t.throwsAsync(makeRepository(scratch, '', { uid: -1.5, gid: -1.5 }))
+  t.deepEqual(await readdir(scratch), [])
+})
+
 test('leftovers of a killed process are removed at the next start, and an old git is reported', async t => {
   const scratch = join(bench.scratch, '..', 'left')
-  await mkdir(join(scratch, 'berth-git-4194999-x'), { recursive: true })
-  await mkdir(join(scratch, `berth-git-${process.pid}-y`))
+  const own = `berth-git-${process.pid}-${startTicks(process.pid)}-y`
+  // The last two had the id of this process: one of an earlier version, and one in a container that was started again.
+  const abandoned = ['berth-git-4194999-123-x', `berth-git-${process.pid}-y`, `berth-git-${process.pid}-123-y`]
+  for (const name of [own, ...abandoned]) await mkdir(join(scratch, name), { recursive: true })
   const old = join(scratch, 'git')
   await writeFile(old, '#!/bin/sh\necho git version 2.30.2\n')
   await chmod(old, 0o755)
   const fetched = await bench.fetch(gitCli({ scratch, git: old }), { url: server.url, commit })
   t.regex(fetched.error?.message ?? '', /2\.37 or later is needed.*2\.30\.2/)
-  t.deepEqual((await readdir(scratch)).sort(), [`berth-git-${process.pid}-y`, 'git'])
+  t.deepEqual((await readdir(scratch)).sort(), [own, 'git'])
 })

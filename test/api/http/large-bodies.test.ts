@@ -7,7 +7,7 @@ import { z } from 'zod'
 import { readBody } from '../../../api/http/body.ts'
 import { BodyBudget } from '../../../api/http/body-budget.ts'
 import { endpoint } from '../../../api/pipeline/endpoint.ts'
-import { UnsignedSenders } from '../../../api/v2/git/git-deliveries.ts'
+import { SenderCounts } from '../../../api/v2/git/senders.ts'
 import { bodyBudgets, freeBodyBytes, unsignedDeliveries } from '../../../policy/body-budgets.ts'
 import { type TestUser, testApi } from '../../kit/actors/api.ts'
 import { openBody } from '../../kit/actors/open-body.ts'
@@ -143,7 +143,7 @@ test('a body that stalls is refused', async t => {
 })
 
 test('senders of wrong signatures are remembered for a minute', t => {
-  const senders = new UnsignedSenders()
+  const senders = new SenderCounts(unsignedDeliveries)
   for (let n = 0; n < unsignedDeliveries.allow; n++) senders.add('a', 1000)
   t.false(senders.isOver('a', 1000))
   senders.add('a', 1000)

@@ -3,7 +3,7 @@ import { GitTree, type TreeEntry } from '../../../policy/archives/git-tree.ts'
 
 const entry = (path: string, mode = '100644', bytes = 1): TreeEntry => ({ path, mode, bytes, id: 'a'.repeat(40) })
 
-test('a tree contains files and links, and counts neither dropped folders nor submodules', t => {
+test('a tree contains files and links, and neither dropped folders nor submodules count as its files', t => {
   const tree = new GitTree(10)
   for (const kept of [entry('a'), entry('d/b', '100755', 4), entry('l', '120000', 5)]) t.is(tree.add(kept), null)
   for (const left of [entry('node_modules/x', '100644', 99), entry('.git/config', '100644', 99), entry('target/x')])
@@ -22,6 +22,15 @@ test('files and folders together have a cap', t => {
   const tree = new GitTree(1e9)
   for (let index = 0; index < 10_000; index++) t.is(tree.add(entry(`${index}/f`)), null)
   t.is(tree.add(entry('f'))?.code, 'REPOSITORY_TOO_LARGE')
+})
+
+test('dropped files and submodules count against a cap of everything listed, and ten submodules are remembered', t => {
+  for (const left of [entry('node_modules/x'), entry('sub', '160000', 0)]) {
+    const tree = new GitTree(1e9)
+    for (let index = 0; index < 200_000; index++) if (tree.add(left) !== null) return t.fail(`${left.path} ${index}`)
+    t.like(tree.add(left), { code: 'REPOSITORY_TOO_LARGE' })
+    t.true(tree.submodules.length <= 10)
+  }
 })
 
 test('clashing, escaping and invalid names end the fetch', t => {

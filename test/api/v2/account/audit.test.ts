@@ -78,6 +78,26 @@ test('audit entries cannot be changed', async t => {
   })
 })
 
+test('keys and webhooks change with their entry, or not at all', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  const hook = `/v2/apps/${app.id}/deploy/webhook`
+  const { db } = api()
+  await db.raw(`
+    create function no_entry() returns trigger language plpgsql as $$ begin raise exception 'no space'; end $$;
+    create trigger no_entry before insert on audit for each row when (new.account_id = '${ana.id}') execute function no_entry()`)
+  t.is((await api().as(ana.session).get('/v2/account/apikey')).status, 500)
+  t.is((await api().as(ana.key).post(hook, '{"access_token":"token"}')).status, 500)
+  t.deepEqual(await db('git_webhooks').where({ app_id: app.id }), [])
+  await db.raw('drop trigger no_entry on audit')
+  t.is((await api().as(ana.key).post(hook, '{"access_token":"token"}')).status, 200, 'the key is still valid')
+  const { apiKey } = (await api().as(ana.session).get('/v2/account/apikey')).body.response
+  t.deepEqual(
+    (await entries(apiKey)).entries.map(({ action }: { action: string }) => action),
+    ['account.apikey', 'apps.webhook'],
+  )
+})
+
 test('another account sees none of it', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   await api().as(ana.session).get('/v2/account/apikey')

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import type { Log } from '../../../../api/pipeline/core-services.ts'
+import type { Scope } from '../../../../policy/accounts/scopes.ts'
 import { openApiFor, testApi } from '../../../kit/actors/api.ts'
 import { deliver, webhookOf } from '../../../kit/git/deliveries.ts'
 import { testDatabase } from '../../../kit/servers/database.ts'
@@ -59,6 +60,18 @@ test('tokens of any form are accepted, malformed ones refused', async t => {
     const { answer } = await set({ access_token: 'x', secret })
     t.deepEqual([answer.status, answer.body.code], [400, 'INVALID_PARAMETERS'], String(secret))
   }
+})
+
+test('a key that may only read is not shown the address, with which it could deploy', async t => {
+  const { ana, path, answer } = await set({ access_token: 'one' })
+  const current = path.replace('deploy/webhook', 'deployments/current')
+  const shownTo = async (scopes: Scope[] | undefined) => {
+    const { key } = await api().makeKey(ana, { scopes })
+    return (await api().as(key).get(current)).body.response
+  }
+  t.deepEqual(await shownTo(['apps:read']), {})
+  t.deepEqual(await shownTo(['apps:read', 'apps:deploy']), answer.body.response)
+  t.deepEqual(await shownTo(undefined), answer.body.response)
 })
 
 test('the current deployment shows the webhook and its changes immediately, in every process', async t => {

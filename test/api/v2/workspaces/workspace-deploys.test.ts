@@ -4,10 +4,10 @@ import test from 'ava'
 import { changeMembers } from '../../../../api/v2/workspaces/workspace-changes.ts'
 import { setBlocked } from '../../../../db/accounts/accounts.ts'
 import { type Db, transaction } from '../../../../db/database.ts'
-import { lockDeployers, withdrawDeploys } from '../../../../db/git/deploy-rights.ts'
+import { blockDeployer, lockDeployers, withdrawDeploys } from '../../../../db/git/deploy-rights.ts'
 import { bindInstallations } from '../../../../db/git/git-links.ts'
 import type { MemberRole } from '../../../../policy/accounts/permissions.ts'
-import type { TestUser } from '../../../kit/actors/api.ts'
+import type { Answer, TestUser } from '../../../kit/actors/api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 import { link, testProviderApi } from '../../../kit/git/connected.ts'
 import { cloneUrl, deliver, newCommit } from '../../../kit/git/deliveries.ts'
@@ -42,6 +42,7 @@ async function shared(secret?: string) {
     ana,
     bob,
     app,
+    repository,
     workspaceId: workspace.id,
     hook: new URL(set.body.response.webhook).pathname,
     push: async () => (await api().as(undefined).post('/v2/git/app', pushed.body, pushed.headers)).text,
@@ -61,7 +62,23 @@ const ways: Record<string, (made: Shared) => Promise<{ status: number }>> = {
   'shares the application no longer': ({ ana, app, workspaceId }) =>
     send(ana, 'DELETE', '/applications', { workspaceId, appId: app.id }),
   'has no workspace any more': ({ ana, workspaceId }) => send(ana, 'DELETE', '', { workspaceId }),
+  'is blocked': async ({ bob }) => {
+    await transaction(api().db, trx => blockDeployer(trx, api().services.config, 'operator:root', bob.id))
+    return { status: 200 }
+  },
 }
+
+/** Bob has the rights again that he has lost in one of these ways. */
+async function giveBack({ bob, workspaceId }: Shared): Promise<void> {
+  const { db } = api()
+  const member = { workspace_id: workspaceId, user_id: bob.id, role: 'admin' }
+  await db('workspace_members').insert(member).onConflict(['workspace_id', 'user_id']).merge()
+  await setBlocked(db, bob.id, false)
+}
+
+test.afterEach.always(() => {
+  provider.takeOver = () => false
+})
 
 for (const [way, take] of Object.entries(ways))
   test.serial(`an admin who ${way} can deploy neither by their link nor by an address that they know`, async t => {
@@ -85,6 +102,57 @@ for (const [way, take] of Object.entries(ways))
     t.true(reported.some(({ action }: { action: string }) => action === 'apps.unlink'))
     t.true(reported.filter(({ action }: { action: string }) => action === 'apps.webhook').length >= 2)
   })
+
+for (const way of ['is removed', 'is demoted', 'is blocked'])
+  test.serial(`an admin who ${way} while the git provider is asked gets no address and makes no link`, async t => {
+    const made = await shared()
+    const { bob, app, hook, current } = made
+    t.is((await api().as(made.ana).delete(`/v2/apps/${app.id}/deploy/github-app`)).status, 200)
+    const set = '{"access_token":"ghp_some","secret":"bob knows this"}'
+    const commands: Record<string, () => Promise<Answer>> = {
+      '/user': () => api().as(bob).post(`/v2/apps/${app.id}/deploy/webhook`, set),
+      '/branches/': () => link(api(), bob, app.id, made.repository.fullName),
+    }
+    for (const [question, command] of Object.entries(commands)) {
+      let lost = false
+      provider.takeOver = (request, response) => {
+        if (!request.url?.includes(question)) return false
+        lost = true
+        // Yes to both: the token is good, and there is the branch.
+        void ways[way]!(made).then(() =>
+          response.writeHead(200, { 'content-type': 'application/json' }).end('{"name":"main"}'),
+        )
+        return true
+      }
+      const answer = await command()
+      t.true(lost && [401, 403, 404].includes(answer.status), answer.text)
+      provider.takeOver = () => false
+      await giveBack(made)
+    }
+    const { app: linked, webhook } = await current()
+    t.is(linked, undefined)
+    t.not(new URL(webhook).pathname, hook)
+    t.is((await deliver(api(), new URL(webhook).pathname)).status, 200, 'it has no secret of his')
+  })
+
+test.serial('of a blocked admin each owner hears about their own applications', async t => {
+  const made = await shared()
+  const eve = await api().makeUser()
+  const app = await api().makeApp(eve)
+  await makeWorkspace(api().db, eve, { members: [[made.bob, 'admin']], apps: [app] })
+  t.is((await api().as(eve).post(`/v2/apps/${app.id}/deploy/webhook`, '{"access_token":"t"}')).status, 200)
+  await ways['is blocked']!(made)
+  const mails = await api()
+    .db('mails')
+    .where({ template: 'deploys-withdrawn' })
+    .whereIn('user_id', [made.ana.id, eve.id])
+  t.deepEqual(Object.fromEntries(mails.map(({ user_id, fields }) => [user_id, fields.apps])), {
+    [made.ana.id]: made.app.name,
+    [eve.id]: app.name,
+  })
+  const { entries } = (await api().as(eve).get('/v2/account/audit')).body.response
+  t.like(entries[0], { actor: 'operator', action: 'apps.webhook', resource: app.id })
+})
 
 test.serial('a push to an address that is renewed meanwhile deploys nothing', async t => {
   const made = await shared()

@@ -1,6 +1,7 @@
 import { createHash, createHmac, randomUUID } from 'node:crypto'
 import test from 'ava'
 import { readDelivery } from '../../../../policy/git/webhooks/deliveries.ts'
+import { isSigned } from '../../../../policy/git/webhooks/signatures.ts'
 import { noCommit, providers, pushEvent } from '../../../kit/git/git-events.ts'
 
 const commit = '7638417db6d59f3c431d3e1f261cc637155684cd'
@@ -16,14 +17,12 @@ interface Sent {
   body: string | Buffer
 }
 
-const read = ({ headers, body }: Sent, options: { secret?: string; wantedBranch?: string; now?: Date } = {}) =>
-  readDelivery({
-    headers,
-    body: Buffer.from(body as string),
-    secret: options.secret ?? null,
-    wantedBranch: options.wantedBranch,
-    now: options.now ?? now,
-  })
+const read = (sent: Sent, options: { secret?: string; wantedBranch?: string; now?: Date } = {}) => {
+  const { headers } = sent
+  const body = Buffer.from(sent.body as string)
+  const signed = options.secret === undefined || isSigned(options.secret, headers, body, options.now ?? now)
+  return readDelivery({ headers, body, isSigned: signed, wantedBranch: options.wantedBranch })
+}
 
 const verdict = (...args: Parameters<typeof read>) => {
   const found = read(...args).verdict
@@ -129,6 +128,10 @@ test('a form with the JSON in payload is read, and signed over the form', t => {
   t.is(verdict(sent(form, { 'x-hub-signature-256': `sha256=${hmac(secret, body)}` }), { secret }), 'refused 401')
   t.is(verdict(sent('other=1')), 'refused 415')
   t.is(verdict(sent('payload=no')), 'refused 400')
+  t.is(verdict(sent(`a=1&xpayload=no&${form}&b=2`)), 'push', 'among other fields')
+  t.is(verdict(sent(`${form}&payload=no`)), 'push', 'the first one counts')
+  t.is(verdict(sent('payload=%')), 'refused 400')
+  t.is(verdict(sent(`payload=${body.replaceAll(' ', '+')}`)), 'push', 'as sent by hand')
   t.is(verdict({ headers: { ...headers, 'content-type': 'text/plain' }, body }), 'refused 415')
   t.is(verdict({ headers: { ...headers, 'content-type': 'application/vnd.x+json' }, body }), 'push')
 })
