@@ -411,6 +411,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       statementMs: 5000,
       requestStatementMs: 2300,
       answerMs: 500,
+      idleTransactionMs: 10_000,
+      clientAwayMs: 25_000,
       connectionLifeMs: 60_000, // A62
       admissionMs: 2800,
     },
