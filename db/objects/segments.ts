@@ -1,6 +1,6 @@
 import type { Knex } from 'knex'
 import { newId } from '../../policy/ids.ts'
-import type { UpkeepTimes } from '../../policy/objects/blob-upkeep.ts'
+import { type UpkeepTimes, upkeepTimes } from '../../policy/objects/blob-upkeep.ts'
 import type { Db } from '../database.ts'
 
 /** Allocates an id for bytes that are about to be stored: the row exists before the bytes, so none can be forgotten. */
@@ -48,6 +48,15 @@ export async function releaseSegment(db: Db, id: string): Promise<void> {
     .where({ id })
     .where('refs', '>', 0)
     .update({ refs: db.raw('refs - 1'), zero_since: db.raw('case when refs = 1 then now() else null end') })
+}
+
+/** As `releaseSegment`, for one that may be read now: the sweep leaves it for the duration of a download. */
+export async function releaseReadSegment(db: Db, id: string): Promise<void> {
+  await releaseSegment(db, id)
+  const { downloadSeconds, unreferencedSeconds } = upkeepTimes
+  await db('segments')
+    .where({ id })
+    .update({ zero_since: db.raw('zero_since + make_interval(secs => ?)', [downloadSeconds - unreferencedSeconds]) })
 }
 
 /** Drops one reference for each occurrence of an id. */
