@@ -3,10 +3,10 @@ import { type Plans, paidPlans } from '../../policy/accounts/plans.ts'
 import { databaseWarnings, type UsedMemory } from '../../policy/databases/database-warnings.ts'
 import { diskWarningLevel } from '../../policy/databases/disk-levels.ts'
 import { maxCrashes } from '../../policy/databases/restarts.ts'
-import { databaseSnapshotRules, snapshotLooks } from '../../policy/rounds.ts'
+import { automaticSnapshotRules, snapshotLooks } from '../../policy/rounds.ts'
 import { type NewMail, queueMail } from '../accounts/mails.ts'
 import { type Db, transaction } from '../database.ts'
-import { hasSnapshots } from '../snapshots/automatic-database-snapshots.ts'
+import { hasSnapshots } from '../snapshots/automatic-snapshots.ts'
 import type { DatabaseRow } from './database-rows.ts'
 
 type Warned = Pick<DatabaseRow, 'id' | 'name' | 'owner_id'>
@@ -90,7 +90,7 @@ interface UnsavedDatabase extends Warned {
 export async function queueSnapshotWarnings(trx: Db, plans: Plans): Promise<string[]> {
   const { rows }: { rows: UnsavedDatabase[] } = await trx.raw(
     `select d.id, d.name, d.owner_id,
-            d.provisioned_at is not null and d.lost_with is null and d.desired_state <> 'deleted' and (${hasSnapshots}) as expected,
+            d.provisioned_at is not null and d.lost_with is null and d.desired_state <> 'deleted' and ${hasSnapshots('database')} as expected,
             greatest(:warnDays, floor(extract(epoch from now() - coalesce(
               (select s.created_at from snapshots s
                 where s.target_type = 'database' and s.target_id = d.id and s.state = 'good' order by s.created_at desc limit 1),
@@ -98,7 +98,7 @@ export async function queueSnapshotWarnings(trx: Db, plans: Plans): Promise<stri
        from databases d join users u on u.id = d.owner_id
       where d.snapshot_warn_at <= now()
       order by d.snapshot_warn_at limit :maxRows for no key update of d skip locked`,
-    { paid: paidPlans(plans), ...databaseSnapshotRules, maxRows },
+    { paid: paidPlans(plans), ...automaticSnapshotRules, maxRows },
   )
   const warned: string[] = []
   for (const { id, name, owner_id: userId, expected, days } of rows) {
@@ -114,7 +114,7 @@ export async function queueSnapshotWarnings(trx: Db, plans: Plans): Promise<stri
 /** Records that a database has a good snapshot: its owner is warned when there is no other one for days. */
 export async function postponeSnapshotWarning(trx: Db, id: string): Promise<void> {
   await trx.raw('update databases set snapshot_warn_at = now() + make_interval(days => ?) where id = ?', [
-    databaseSnapshotRules.warnDays,
+    automaticSnapshotRules.warnDays,
     id,
   ])
 }

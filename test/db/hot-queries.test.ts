@@ -38,12 +38,11 @@ import {
 import { findOperationOfRun, readOperationFacts } from '../../db/operations/operation-facts.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { listOperations, readOperationStory } from '../../db/operations/operator.ts'
-import { listDatabasesDueForSnapshot, recordSnapshotTry } from '../../db/snapshots/automatic-database-snapshots.ts'
 import {
-  listAppsDueForSnapshot,
+  listDueForSnapshot,
   listStuckSnapshots,
-  postponeSnapshot,
   postponeSnapshots,
+  recordSnapshotTry,
 } from '../../db/snapshots/automatic-snapshots.ts'
 import { findLastRestore } from '../../db/snapshots/restores.ts'
 import { listSnapshots, listSnapshotsOfOwner, queueSnapshot } from '../../db/snapshots/snapshots.ts'
@@ -207,15 +206,16 @@ const hot: Record<string, Hot | Hot['run']> = {
     readsAll: true, // what each host has reserved
   },
   'whose daily snapshot is due': async db => {
-    const { later } = await listAppsDueForSnapshot(db, { plans, everySeconds: 86_400, retrySeconds: 3600 })
+    const { later } = await listDueForSnapshot(db, { plans, everySeconds: 86_400, retrySeconds: 3600 })
     await postponeSnapshots(db, [...later, { id: appId, was: '2000-01-01', until: '2000-01-02' }])
-    await postponeSnapshot(db, appId, 1)
+    await recordSnapshotTry(db, 'app', appId, 1)
   },
   'which daily snapshots are stuck': db => listStuckSnapshots(db, 86_400),
   'whose daily snapshot of a database is due': async db => {
-    const { later } = await listDatabasesDueForSnapshot(db, { plans, everySeconds: 86_400, retrySeconds: 3600 })
+    const wish = { plans, everySeconds: 86_400, retrySeconds: 3600 }
+    const { later } = await listDueForSnapshot(db, wish, 'database')
     await postponeSnapshots(db, [...later, { id: databaseId, was: '2000-01-01', until: '2000-01-02' }], 'database')
-    await recordSnapshotTry(db, databaseId, 1)
+    await recordSnapshotTry(db, 'database', databaseId, 1)
   },
   'which daily snapshots of databases are stuck': db => listStuckSnapshots(db, 86_400, 'database'),
   'whose databases have had no good snapshot for long': db => queueSnapshotWarnings(db, plans),

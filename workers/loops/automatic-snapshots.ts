@@ -4,13 +4,12 @@ import { queueDatabaseSnapshot } from '../../db/databases/database-snapshots.ts'
 import { queueSnapshotWarnings } from '../../db/databases/database-warnings.ts'
 import type { TargetType } from '../../db/operations/operation-kinds.ts'
 import { ActRefused, cancelOperation } from '../../db/operations/operator-acts.ts'
-import { listDatabasesDueForSnapshot, recordSnapshotTry } from '../../db/snapshots/automatic-database-snapshots.ts'
 import {
   type DueTarget,
-  listAppsDueForSnapshot,
+  listDueForSnapshot,
   listStuckSnapshots,
-  postponeSnapshot,
   postponeSnapshots,
+  recordSnapshotTry,
 } from '../../db/snapshots/automatic-snapshots.ts'
 import { queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { loop } from '../../lib/async/loop.ts'
@@ -41,9 +40,6 @@ const automaticActor = 'platform'
 interface Kind {
   /** Rounds of this kind exclude each other. */
   round: string
-  list: typeof listAppsDueForSnapshot
-  /** Before it is queued: if that fails, the others of its host must not wait for it. */
-  postpone(db: Db, id: string, seconds: number): Promise<void>
   queue(db: Db, target: DueTarget, plans: Plans): Promise<unknown>
 }
 
@@ -52,14 +48,10 @@ const terms = { actor: automaticActor, origin: 'automatic' } as const
 const kinds: Readonly<Record<TargetType, Kind>> = {
   app: {
     round: 'automatic-snapshots',
-    list: listAppsDueForSnapshot,
-    postpone: postponeSnapshot,
     queue: (db, { id: appId, owner_id: ownerId }, plans) => queueSnapshot(db, { appId, ownerId, plans, ...terms }),
   },
   database: {
     round: 'automatic-database-snapshots',
-    list: listDatabasesDueForSnapshot,
-    postpone: recordSnapshotTry,
     queue: (db, { id: databaseId, owner_id: ownerId }, plans) =>
       queueDatabaseSnapshot(db, { databaseId, ownerId, plans, ...terms }),
   },
@@ -83,7 +75,7 @@ export async function queueDue(options: AutomaticOptions, type: TargetType = 'ap
   const lanes = type === 'app' ? options.lanes : options.databaseLanes
   const { due, stuck } = await transaction(db, async trx => {
     if (!(await tryRoundLock(trx, kind.round))) return { due: [], stuck: [] }
-    const found = await kind.list(trx, { plans, everySeconds, retrySeconds })
+    const found = await listDueForSnapshot(trx, { plans, everySeconds, retrySeconds }, type)
     const late = await listStuckSnapshots(trx, everySeconds, type)
     await postponeSnapshots(trx, found.later, type)
     return { due: found.due, stuck: late }
@@ -104,7 +96,8 @@ export async function queueDue(options: AutomaticOptions, type: TargetType = 'ap
   for (const target of due) {
     const { id, owner_id: ownerId } = target
     try {
-      await kind.postpone(db, id, retrySeconds)
+      // Before it is queued: if that fails, the others of its host must not wait for it.
+      await recordSnapshotTry(db, type, id, retrySeconds)
       if (!(await transaction(db, trx => kind.queue(trx, target, plans)).catch(unlessBusy))) continue
     } catch (err) {
       log.warn({ err, ...subjectOf({ type, id }) }, 'automatic snapshots: not queued')
