@@ -15,7 +15,6 @@ import { type Db, openDatabase } from '../../db/database.ts'
 import { databaseChangesSince } from '../../db/databases/database-changes.ts'
 import { removeDatabase, reserveMoreMemory } from '../../db/databases/database-creation.ts'
 import { listDatabaseMetrics } from '../../db/databases/database-metrics.ts'
-import { queueSnapshotWarnings } from '../../db/databases/database-warnings.ts'
 import * as databases from '../../db/databases/databases.ts'
 import { listDeployments } from '../../db/deploys/deployment-history.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
@@ -45,7 +44,8 @@ import {
   recordSnapshotTry,
 } from '../../db/snapshots/automatic-snapshots.ts'
 import { findLastRestore } from '../../db/snapshots/restores.ts'
-import { listSnapshots, listSnapshotsOfOwner, queueSnapshot } from '../../db/snapshots/snapshots.ts'
+import { queueSnapshotWarnings } from '../../db/snapshots/snapshot-warnings.ts'
+import { findSnapshotDigest, listSnapshots, listSnapshotsOfOwner, queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import { endNotices } from '../../policy/accounts/suspension.ts'
 import { newId } from '../../policy/ids.ts'
@@ -134,6 +134,7 @@ const hot: Record<string, Hot | Hot['run']> = {
     await pushes.find(db, push.operationId)
     await pushes.confirm(db, push, push.operationId)
   },
+  'the digest of a restored archive is read': db => findSnapshotDigest(db, idOf('operation', 8)),
   'a snapshot is queued': db =>
     queueSnapshot(db, { appId: idOf('app', 8), ownerId: accountOf(8), actor: 'platform', origin: 'manual', plans }),
   'a deletion is queued': db =>
@@ -218,7 +219,8 @@ const hot: Record<string, Hot | Hot['run']> = {
     await recordSnapshotTry(db, 'database', databaseId, 1)
   },
   'which daily snapshots of databases are stuck': db => listStuckSnapshots(db, 86_400, 'database'),
-  'whose databases have had no good snapshot for long': db => queueSnapshotWarnings(db, plans),
+  'whose databases have had no good snapshot for long': db => queueSnapshotWarnings(db, plans, 'database'),
+  'whose applications have had no good snapshot for long': db => queueSnapshotWarnings(db, plans, 'app'),
   'a database is read': db => databases.findDatabase(db, ownerId, databaseId),
   'an account’s databases are listed': db => databases.listDatabases(db, ownerId),
   'metrics of a database are read': db => listDatabaseMetrics(db, databaseId),
@@ -293,5 +295,5 @@ test.serial('a statement inside a function is judged too', async t => {
 })
 
 test('every statement is in the list', t => {
-  t.is(Object.keys(hot).length, 122)
+  t.is(Object.keys(hot).length, 124)
 })

@@ -1,7 +1,6 @@
 import type { Logger } from 'pino'
 import { type Db, transaction, tryRoundLock } from '../../db/database.ts'
 import { queueDatabaseSnapshot } from '../../db/databases/database-snapshots.ts'
-import { queueSnapshotWarnings } from '../../db/databases/database-warnings.ts'
 import type { TargetType } from '../../db/operations/operation-kinds.ts'
 import { ActRefused, cancelOperation } from '../../db/operations/operator-acts.ts'
 import {
@@ -11,6 +10,7 @@ import {
   postponeSnapshots,
   recordSnapshotTry,
 } from '../../db/snapshots/automatic-snapshots.ts'
+import { queueSnapshotWarnings } from '../../db/snapshots/snapshot-warnings.ts'
 import { queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { loop } from '../../lib/async/loop.ts'
 import type { Plans } from '../../policy/accounts/plans.ts'
@@ -38,8 +38,9 @@ const automaticActor = 'platform'
 
 /** What differs between applications and databases. */
 interface Kind {
-  /** Rounds of this kind exclude each other. */
+  /** Rounds of this kind exclude each other, and so do its warnings. */
   round: string
+  warnings: string
   queue(db: Db, target: DueTarget, plans: Plans): Promise<unknown>
 }
 
@@ -48,10 +49,12 @@ const terms = { actor: automaticActor, origin: 'automatic' } as const
 const kinds: Readonly<Record<TargetType, Kind>> = {
   app: {
     round: 'automatic-snapshots',
+    warnings: 'app-snapshot-warnings',
     queue: (db, { id: appId, owner_id: ownerId }, plans) => queueSnapshot(db, { appId, ownerId, plans, ...terms }),
   },
   database: {
     round: 'automatic-database-snapshots',
+    warnings: 'snapshot-warnings',
     queue: (db, { id: databaseId, owner_id: ownerId }, plans) =>
       queueDatabaseSnapshot(db, { databaseId, ownerId, plans, ...terms }),
   },
@@ -59,12 +62,13 @@ const kinds: Readonly<Record<TargetType, Kind>> = {
 
 /**
  * Queues the daily snapshot of every application and database whose account has a paid plan, until the signal aborts: of each type
- * as many at a time as a host has slots, each of another account, in one process. Owners of databases without a good one for days are warned.
+ * as many at a time as a host has slots, each of another account, in one process. Owners of what has had no good one for days are warned.
  */
 export async function takeAutomaticSnapshots(options: AutomaticOptions, signal: AbortSignal): Promise<void> {
   const everyMs = (options.lookSeconds ?? 20) * 1000
   const onError = (error: unknown) => options.log.warn({ err: error }, 'automatic snapshots: will try again')
-  const rounds = [() => queueDue(options), () => queueDue(options, 'database'), () => warnOfMissingSnapshots(options)]
+  const types = ['app', 'database'] as const
+  const rounds = types.flatMap(type => [() => queueDue(options, type), () => warnOfMissingSnapshots(options, type)])
   await Promise.all(rounds.map(round => loop(round, { signal, everyMs, onError })))
 }
 
@@ -109,13 +113,16 @@ export async function queueDue(options: AutomaticOptions, type: TargetType = 'ap
   return queued
 }
 
-/** Warns owners of databases that had no good snapshot for days; resolves to the ids of these databases. */
-export async function warnOfMissingSnapshots({ db, plans, log }: AutomaticOptions): Promise<string[]> {
+/** Warns owners of applications, or databases, that had no good snapshot for days; resolves to the ids of these. */
+export async function warnOfMissingSnapshots(
+  { db, plans, log }: AutomaticOptions,
+  type: TargetType = 'app',
+): Promise<string[]> {
   const warned = await transaction(db, async trx =>
-    (await tryRoundLock(trx, 'snapshot-warnings')) ? queueSnapshotWarnings(trx, plans) : [],
+    (await tryRoundLock(trx, kinds[type].warnings)) ? queueSnapshotWarnings(trx, plans, type) : [],
   )
-  for (const databaseId of warned)
-    log.error({ databaseId }, 'automatic snapshots: a database has had no good one for days; its owner is warned')
+  for (const id of warned)
+    log.error(subjectOf({ type, id }), 'automatic snapshots: no good one for days; the owner is warned')
   return warned
 }
 

@@ -2,10 +2,10 @@ import test from 'ava'
 import { pino } from 'pino'
 import { transaction } from '../../../db/database.ts'
 import { queueDatabaseRestore, queueDatabaseSnapshot } from '../../../db/databases/database-snapshots.ts'
-import { postponeSnapshotWarning } from '../../../db/databases/database-warnings.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import { listDueForSnapshot } from '../../../db/snapshots/automatic-snapshots.ts'
 import { sweepSnapshots } from '../../../db/snapshots/snapshot-retention.ts'
+import { postponeSnapshotWarning } from '../../../db/snapshots/snapshot-warnings.ts'
 import { markSnapshotFailed, markSnapshotGood, type SnapshotRow } from '../../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
 import { newId } from '../../../policy/ids.ts'
@@ -54,7 +54,7 @@ function optionsWith(db: AutomaticOptions['db'], more: Partial<AutomaticOptions>
 const round = async (more: Partial<AutomaticOptions> = {}) =>
   queueDue(optionsWith((await database).db, more), 'database')
 
-const warnings = async () => warnOfMissingSnapshots(optionsWith((await database).db))
+const warnings = async () => warnOfMissingSnapshots(optionsWith((await database).db), 'database')
 
 /** Time passes: what was is so many seconds longer ago. */
 async function pass(seconds: number): Promise<void> {
@@ -75,7 +75,7 @@ async function ended(id: string, state: 'good' | 'failed' = 'good', digest = id)
   if (state === 'good') {
     const stored = { segmentId: await segments.allocateSegment(db), size: 10, sha256: 'a'.repeat(64), digest }
     await transaction(db, async trx => {
-      await postponeSnapshotWarning(trx, id)
+      await postponeSnapshotWarning(trx, 'database', id)
       await markSnapshotGood(trx, row.operation_id, stored)
     })
   } else await markSnapshotFailed(db, row.operation_id)

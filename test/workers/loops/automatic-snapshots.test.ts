@@ -7,6 +7,7 @@ import { finishOperation } from '../../../db/operations/operations.ts'
 import { listDueForSnapshot, postponeSnapshots } from '../../../db/snapshots/automatic-snapshots.ts'
 import { queueRestore } from '../../../db/snapshots/restores.ts'
 import { sweepSnapshots } from '../../../db/snapshots/snapshot-retention.ts'
+import { postponeSnapshotWarning } from '../../../db/snapshots/snapshot-warnings.ts'
 import {
   findSnapshotByOperation,
   markSnapshotFailed,
@@ -16,7 +17,7 @@ import {
 } from '../../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
 import { snapshotLooks } from '../../../policy/rounds.ts'
-import { type AutomaticOptions, queueDue } from '../../../workers/loops/automatic-snapshots.ts'
+import { type AutomaticOptions, queueDue, warnOfMissingSnapshots } from '../../../workers/loops/automatic-snapshots.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -336,6 +337,37 @@ test.serial('a snapshot that cannot be queued delays no others', async t => {
   await made(b.id)
   t.deepEqual(await round(), [])
 })
+
+test.serial(
+  'one that fails is tried again after 1, 2, 4 and then every 6 hours; after three days its owner is warned once',
+  async t => {
+    const { db } = await database
+    const { id, name, owner_id: ownerId } = await app()
+    await app('free')
+    const lanes = { wake: async () => {} }
+    const warnings = () => warnOfMissingSnapshots({ db, plans, log, lanes, databaseLanes: lanes })
+    t.deepEqual(await round(), [id])
+    for (const hours of [1, 2, 4, 6, 6]) {
+      await made(id, { state: 'failed' })
+      await pass(hours * 3600 - 60)
+      t.deepEqual(await round(), [], `${hours} hours`)
+      await pass(61)
+      t.deepEqual(await round(), [id], `${hours} hours`)
+    }
+    await made(id, { state: 'failed' })
+    t.deepEqual(await warnings(), [])
+    await pass(3 * daySeconds - 19 * 3600)
+    t.deepEqual(await warnings(), [id])
+    await pass(daySeconds)
+    t.deepEqual(await warnings(), [], 'once')
+    t.deepEqual(await db('mails').where({ user_id: ownerId }).select('template', 'fields'), [
+      { template: 'app-snapshots-failing', fields: { app: name, days: 3 } },
+    ])
+    await transaction(db, trx => postponeSnapshotWarning(trx, 'app', id))
+    await pass(3 * daySeconds + 60)
+    t.deepEqual(await warnings(), [id], 'there was a good one')
+  },
+)
 
 test.serial('there is no snapshot during a restore', async t => {
   const { db } = await database
