@@ -1,6 +1,6 @@
 import type { Knex } from 'knex'
 import { newId } from '../../policy/ids.ts'
-import { type UpkeepTimes, upkeepTimes } from '../../policy/objects/blob-upkeep.ts'
+import { heldAllocationSeconds, type UpkeepTimes, upkeepTimes } from '../../policy/objects/blob-upkeep.ts'
 import type { Db } from '../database.ts'
 
 /** Allocates an id for bytes that are about to be stored: the row exists before the bytes, so none can be forgotten. */
@@ -8,6 +8,24 @@ export async function allocateSegment(db: Db): Promise<string> {
   const id = newId()
   await db('segments').insert({ id })
   return id
+}
+
+/** When an id was allocated that the sweep takes `heldAllocationSeconds` from now. */
+const heldSince = (db: Db) =>
+  db.raw('now() - make_interval(secs => ?)', [upkeepTimes.drawnSeconds - heldAllocationSeconds])
+
+/** As `allocateSegment`, for a process that holds the id by `holdAllocation` until it is recorded. */
+export async function allocateHeldSegment(db: Db): Promise<string> {
+  const id = newId()
+  await db('segments').insert({ id, drawn_at: heldSince(db) })
+  return id
+}
+
+/** The process that has allocated this id lives: the sweep takes it 2 hours after the last call. */
+export async function holdAllocation(db: Db, id: string): Promise<void> {
+  await db('segments')
+    .where({ id, state: 'drawn' })
+    .update({ drawn_at: heldSince(db) })
 }
 
 /** Facts about the bytes of a segment; hashes in hex, size in bytes. */

@@ -137,6 +137,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
     upkeepTimes: { idleSeconds: 86_400, drawnSeconds: 604_800, unreferencedSeconds: 60, downloadSeconds: 3600 },
     drawnAheadSeconds: 21_600,
+    heldAllocationSeconds: 7200,
     receiptDays: 90,
     idleReceiptDays: 1,
   },
