@@ -5,7 +5,7 @@ import { loadDatabase } from '../../../db/databases/databases.ts'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { MiB } from '../../../lib/bytes.ts'
 import { logSlots } from '../../../policy/hosts/host-slots.ts'
-import { type HostRoute, type HostServerOptions, newestContainer } from './host-route.ts'
+import { type HostRoute, type HostServerOptions, printingContainer, servingContainer } from './host-route.ts'
 
 const maxLogBytes = MiB
 
@@ -21,7 +21,8 @@ interface Place {
 /** Null = it is not on this host. */
 type Find = (host: HostServerOptions, id: string) => Promise<Place | null>
 
-const appPlace: Find = async (host, appId) => ({ container: await newestContainer(host, appId), volume: appId })
+const appPlace: Find = async (host, appId) => ({ container: await servingContainer(host, appId), volume: appId })
+const printingPlace: Find = async (host, appId) => ({ container: await printingContainer(host, appId), volume: appId })
 
 /** A database that is restored has two generations for a while; the row says which one serves. */
 const databasePlace: Find = async ({ db, engine, hostId }, databaseId) => {
@@ -33,8 +34,8 @@ const databasePlace: Find = async ({ db, engine, hostId }, databaseId) => {
 /** Figures and logs of one application or one database. */
 export function readRoutes(): Record<'apps' | 'databases', readonly HostRoute[]> {
   const logReaders = new FairSlots(logSlots)
-  const routesOf = (find: Find) => [statsRoute(find), logsRoute(find, logReaders)]
-  return { apps: routesOf(appPlace), databases: routesOf(databasePlace) }
+  const routesOf = (find: Find, printing = find) => [statsRoute(find), logsRoute(printing, logReaders)]
+  return { apps: routesOf(appPlace, printingPlace), databases: routesOf(databasePlace) }
 }
 
 function statsRoute(find: Find): HostRoute {
