@@ -109,3 +109,38 @@ test('while a new version waits at its gate, the state is of the one that serves
   await engine.remove(`${app.id}-2`)
   t.deepEqual(await read(), ['stats 1', 'logs 1'], 'nothing serves')
 })
+
+test('files of a volume without a disk are counted once for all who ask for its status; a disk is always asked', async t => {
+  for (const [quota, counts] of [
+    ['checked', 1],
+    ['enforced', 4],
+  ] as const) {
+    let counted = 0
+    let answer = () => {}
+    const answered = new Promise<void>(resolve => {
+      answer = resolve
+    })
+    const usedBytes = async () => {
+      counted++
+      await answered
+      return 4096
+    }
+    const engine = new FakeContainerHost({})
+    const own = { db: null as never, engine, volumes: { quota, usedBytes } as never, hostId: 'h', locks: appLocks() }
+    const { url, server } = await serveHost({ ...own, key: 'k', address: '127.0.0.1', port: 0, log })
+    t.teardown(() => {
+      server.close()
+      server.closeAllConnections()
+    })
+    const read = async () => {
+      const answer = await fetch(`${url}/apps/${'a'.repeat(24)}/stats`, { headers: { authorization: 'Bearer k' } })
+      return ((await answer.json()) as { storageBytes: number }).storageBytes
+    }
+    const concurrent = [read(), read(), read()]
+    await comesTrue(() => counted >= Math.min(counts, 3))
+    answer()
+    t.deepEqual(await Promise.all(concurrent), [4096, 4096, 4096])
+    t.is(await read(), 4096)
+    t.is(counted, counts, quota)
+  }
+})
