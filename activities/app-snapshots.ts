@@ -1,4 +1,4 @@
-import { cancellationSignal } from '@temporalio/activity'
+import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import { configOf } from '../db/apps/app-configuration.ts'
 import { loadApp } from '../db/apps/apps.ts'
 import { recordStep } from '../db/operations/operations.ts'
@@ -14,7 +14,7 @@ import type { DecisionOptions } from './releases/decision.ts'
 import { releaseFolders } from './releases/files.ts'
 import type { Release, StepOf } from './releases/release.ts'
 import { appFreeze } from './snapshots/app-freeze.ts'
-import type { SnapshotFacts } from './snapshots/port.ts'
+import { FreezeTooLong, type SnapshotFacts, SnapshotRefused } from './snapshots/port.ts'
 import type { SnapshotSlots } from './snapshots/snapshot-slots.ts'
 import { storeArchive } from './snapshots/stored-archive.ts'
 import { fenced } from './steps/claims.ts'
@@ -71,7 +71,14 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
     async takeSnapshot(input: StepOf, operationId: string): Promise<StoredSnapshot> {
       const release = (await begin('takeSnapshot', { ...input, operationId })).served()
       const slot = { hostId, operationId }
-      return slots.holding(slot, cancellationSignal(), signal => take(release, operationId, signal))
+      return slots.holding(slot, cancellationSignal(), signal =>
+        take(release, operationId, signal).catch(error => {
+          // Once more, and not the whole copy again and again: a program that changes so much will do so again.
+          throw error instanceof FreezeTooLong && activityInfo().attempt > 1
+            ? new SnapshotRefused(error.message)
+            : error
+        }),
+      )
     },
   })
 }

@@ -3,6 +3,7 @@ import type { Db } from '../db/database.ts'
 import * as operations from '../db/operations/operations.ts'
 import { clearAppDamage } from '../db/operations/undo-failures.ts'
 import { releaseSnapshotSlot, renewSnapshotSlot } from '../db/snapshots/snapshot-slots.ts'
+import { postponeSnapshotWarning } from '../db/snapshots/snapshot-warnings.ts'
 import { markSnapshotFailed, markSnapshotGood, type StoredSnapshot } from '../db/snapshots/snapshots.ts'
 import { refusal } from './failures.ts'
 import { recordDeployment } from './releases/deployment-state.ts'
@@ -24,7 +25,9 @@ export function snapshotRecords(db: Db, fence: Fence) {
 
     /** The archive was read back and is good. */
     async snapshotTaken(operation: LaneOperation, stored: StoredSnapshot): Promise<void> {
-      await fence(operation, async (trx, { id }) => {
+      await fence(operation, async (trx, { id, release }) => {
+        // First: others lock the application before its snapshots.
+        await postponeSnapshotWarning(trx, 'app', release.appId)
         if (!(await markSnapshotGood(trx, id, stored)))
           throw refusal('SNAPSHOT_FAILED', 'The archive was no longer in the object store when it was to be recorded.')
         await operations.finishOperation(trx, id, { state: 'success' })

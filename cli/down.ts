@@ -4,8 +4,17 @@ import { endRecorded } from '../workers/supervisor/process-record.ts'
 import { endLeftovers } from '../workers/supervisor/supervisor.ts'
 import { runningSupervisor } from '../workers/supervisor/supervisor-lock.ts'
 import { loadInstallation, ownDataDir } from './installation/installation.ts'
-import { type Forgotten, forgetApps, type Stopped, stopApps, unmountVolumes } from './services/apps.ts'
+import {
+  endedHost,
+  type Forgotten,
+  forgetApps,
+  type Left,
+  type Stopped,
+  stopApps,
+  unmountVolumes,
+} from './services/apps.ts'
 import { confirm } from './terminal/confirm.ts'
+import { oneLine } from './terminal/printable.ts'
 
 interface DownOptions {
   apps?: boolean
@@ -45,25 +54,34 @@ export function downCommand(program: Command): void {
       const ended = apps ? await endApps(Boolean(forget)) : null
       for (const line of ended ? words(ended) : []) say(line)
       if (json) console.log(JSON.stringify({ was_running: wasRunning, ...ended }))
+      if (ended?.left.length) throw new Error(leftWords(ended.left))
     })
 }
 
-/** Ends the applications and databases of this machine, with their firewall rules and mounts. */
+/** Ends the applications and databases of this machine, and then their firewall rules and mounts, which those that are left need. */
 async function endApps(forget: boolean): Promise<Stopped | Forgotten> {
   const { config } = loadInstallation(process.env)
-  const { dockerHost, id } = config.host
-  const ended = forget ? await forgetApps(dockerHost, id) : await stopApps(dockerHost, id)
-  await removeFirewall(id)
+  const host = endedHost(config)
+  const ended = forget ? await forgetApps(host) : await stopApps(host)
+  if (ended.left.length > 0) return ended
+  await removeFirewall(config.host.id)
   await unmountVolumes(config)
   return ended
 }
 
+function leftWords(left: readonly Left[]): string {
+  const lines = left.map(({ name, reason }) => `  ${oneLine(name)}: ${oneLine(reason)}`)
+  return [`${counted(left.length, 'container')} could not be ended. Repeat the command.`, ...lines].join('\n')
+}
+
 function words(ended: Stopped | Forgotten): string[] {
-  if ('containers' in ended)
-    return Object.entries({ ...ended }).map(
+  if ('containers' in ended) {
+    const { containers, networks } = ended
+    return Object.entries({ containers, networks }).map(
       ([what, names]) =>
         `Removed ${counted(names.length, what.slice(0, -1))}${names.length ? `: ${names.join(', ')}` : ''}.`,
     )
+  }
   const { stopped, stopped_databases: databases } = ended
   return [
     `Stopped ${counted(stopped - databases, 'application container')}.`,

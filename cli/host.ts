@@ -5,7 +5,7 @@ import { endLeftovers, Supervisor } from '../workers/supervisor/supervisor.ts'
 import { lockSupervisor } from '../workers/supervisor/supervisor-lock.ts'
 import { loadInstallation } from './installation/installation.ts'
 import { ourProcess } from './installation/platform.ts'
-import { sayOnStderr } from './terminal/terminal.ts'
+import { outliveOutput, sayOnStderr } from './terminal/terminal.ts'
 
 interface HostOptions {
   name: string
@@ -60,6 +60,7 @@ function sharedSettings(): Record<string, string> {
 
 async function runHost(dataDir: string, settings: Record<string, string>): Promise<void> {
   const runFolder = join(dataDir, 'run')
+  outliveOutput(process)
   const release = await lockSupervisor(runFolder)
   const supervisor = new Supervisor({ runFolder, logFolder: join(dataDir, 'logs'), say: sayOnStderr })
   const stopped = new Promise<void>(resolve => {

@@ -8,6 +8,7 @@ import {
 } from '../db/operations/operations.ts'
 import { listOperations, type OperationStory, readOperationStory, resolveOperation } from '../db/operations/operator.ts'
 import { cancelOperation, clearUndoMark, type OperatorRequest, retryOperation } from '../db/operations/operator-acts.ts'
+import { plansOf } from '../workers/plans.ts'
 import { withInstallation } from './installation/database.ts'
 import type { Installation } from './installation/installation.ts'
 import { awaitEnd, laneState, wakeLane, wakeLaneOrSay } from './ops/lane.ts'
@@ -67,19 +68,21 @@ export function opsCommand(program: Command): void {
     'retry',
     'queue a failed operation again, with the same commit or archive; with --clean also the deploy of the commit that serves',
     async (place, { json, force, clean }) => {
-      const terms = { force: Boolean(force), clean: Boolean(clean) }
+      const { config } = place.installation
+      const elsewhere = { plans: plansOf(config), diskMbPer256Mb: config.host.diskMbPer256Mb }
+      const terms = { force: Boolean(force), clean: Boolean(clean), place: elsewhere }
       const request = { operationId: place.id, actor: operatorName(), ...terms }
       const retry = await transaction(place.db, async trx => {
         const queued = await retryOperation(trx, request)
         await recordOn(trx, 'ops.retry', queued.operationId)
         return queued
       })
-      const operation = await findOperation(place.db, retry.operationId)
-      if (operation) await wakeLane(place.installation.config, targetOf(operation), operation.owner_id)
+      const { operation, before } = await storyIn({ ...place, id: retry.operationId })
+      await wakeLane(config, targetOf(operation), operation.owner_id)
       console.log(
         json
           ? JSON.stringify({ operation: retry.operationId })
-          : `Queued as operation ${retry.operationId}, number ${retry.position} in its queue. Follow it with: berth ops explain ${retry.operationId.slice(0, 8)}`,
+          : `Queued as operation ${retry.operationId}, number ${before.length + 1} in its queue. Follow it with: berth ops explain ${retry.operationId.slice(0, 8)}`,
       )
     },
   )

@@ -23,7 +23,7 @@ import { startReport } from './installation/start-report.ts'
 import { summary } from './installation/summary.ts'
 import { keepDocker } from './services/engine/docker.ts'
 import { ensureImages, firstImages, prepareStandIn } from './services/images.ts'
-import type { Say } from './terminal/terminal.ts'
+import { outliveOutput, type Say } from './terminal/terminal.ts'
 
 export function upCommand(program: Command): void {
   program
@@ -58,6 +58,7 @@ const alreadyStarting = (pid: number, phase: string): string =>
  * everything is up ends the start, with the exit code that shells use for it.
  */
 async function upInForeground(place: DataPlace, flags: UpFlags): Promise<void> {
+  outliveOutput(process)
   const release = await lockSupervisor(place.runFolder)
   const phase = startPhase(place.runFolder)
   phase.is('Starting')

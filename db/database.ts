@@ -7,7 +7,7 @@ import { CommitInDoubt, isCommitted, transactionName } from './commits-in-doubt.
 import { answeringPool, ClosingClient, identityQuery, type PoolRule, type TransactionName } from './connection.ts'
 import { isUnavailable, isWithoutEffect, sqlState } from './unavailable.ts'
 
-const { connectionMs, statementMs, answerMs, connectionLifeMs } = databaseTimeouts
+const { connectionMs, statementMs, answerMs, connectionLifeMs, clientAwayMs } = databaseTimeouts
 
 export { isUnavailable, isWithoutEffect, sqlState }
 
@@ -22,13 +22,28 @@ export interface DatabaseOptions {
   applicationName?: string
   /** How long a connection is used, in milliseconds; tests use it for less. */
   lifeMs?: number
+  /** How long a transaction may pause between two statements, in milliseconds; 0 = as long as it wants, for tests that hold locks. */
+  idleTransactionMs?: number
   /** How long a statement waits for a free connection, in milliseconds; dozens of tests of a file begin at once. */
   waitMs?: number
 }
 
 const silent = { warn() {}, error() {}, deprecate() {}, debug() {} }
 
-/** Opens a pool. Waiting over 2 s for a connection rejects; a statement that runs over 5 s is cancelled. */
+/**
+ * Settings of the server for a session of ours, by which it notices within `clientAwayMs` that the machine of its client has vanished:
+ * then what this has locked is free again. On whole seconds: an idle connection is probed every fifth of the time.
+ */
+const noticesVanishedClient = [
+  ...['idle', 'interval'].map(name => `-c tcp_keepalives_${name}=${clientAwayMs / 5000}`),
+  '-c tcp_keepalives_count=4',
+  `-c tcp_user_timeout=${clientAwayMs}`,
+].join(' ')
+
+/**
+ * Opens a pool. Waiting over 2 s for a connection rejects; a statement that runs over 5 s is cancelled, and a transaction that pauses for
+ * over 10 s is rolled back.
+ */
 export function openDatabase({
   url,
   pool,
@@ -36,6 +51,7 @@ export function openDatabase({
   applicationName = 'berth',
   lifeMs = connectionLifeMs,
   waitMs = connectionMs,
+  idleTransactionMs = databaseTimeouts.idleTransactionMs,
 }: DatabaseOptions): Db {
   const rule: PoolRule = { belonging: null }
   const db = knexFactory({
@@ -48,6 +64,8 @@ export function openDatabase({
       statement_timeout: statementTimeoutMs,
       // A stopped server or a cut connection cannot cancel by the server's clock.
       query_timeout: statementTimeoutMs + answerMs,
+      idle_in_transaction_session_timeout: idleTransactionMs,
+      options: noticesVanishedClient,
       connectionTimeoutMillis: connectionMs,
       keepAlive: true,
     },

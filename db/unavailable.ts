@@ -4,11 +4,14 @@ export function sqlState(error: unknown): string {
   return typeof code === 'string' ? code : ''
 }
 
-/** True when Postgres gave no answer: it is down or starting, the pool is full, the connection was cut, or a timeout cancelled the statement. */
+/**
+ * True when Postgres gave no answer: it is down or starting, the pool is full, the connection was cut, or a timeout ended the statement or
+ * its transaction.
+ */
 export function isUnavailable(error: unknown): boolean {
   const state = sqlState(error)
   if (
-    /^(08|57P|53|57014)/.test(state) ||
+    /^(08|57P|53|57014|25P03)/.test(state) ||
     ['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'EPIPE', 'ENOENT'].includes(state)
   )
     return true

@@ -49,15 +49,16 @@ export function startProcess(
 
 /**
  * Runs a program to its end with only the given environment; resolves to its output, at most 1 MiB. Rejects with an Error with
- * `code`, `stdout` and `stderr` when the exit code is not 0.
+ * `code`, `stdout` and `stderr` when the exit code is not 0, and when it was killed after `timeoutMs`.
  */
 export function runProcess(
   program: string,
   args: readonly string[],
-  { env = {}, ...options }: ChildOptions = {},
+  { env = {}, timeoutMs: timeout, ...options }: ChildOptions & { timeoutMs?: number } = {},
 ): Promise<{ stdout: string; stderr: string }> {
+  const own = { ...options, env: { ...env }, encoding: 'utf8', timeout, killSignal: 'SIGKILL' } as const
   return new Promise((resolve, reject) => {
-    children.execFile(program, args, { ...options, env: { ...env }, encoding: 'utf8' }, (error, stdout, stderr) => {
+    children.execFile(program, args, own, (error, stdout, stderr) => {
       if (error) reject(Object.assign(error, { stdout, stderr }))
       else resolve({ stdout, stderr })
     })

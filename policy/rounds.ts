@@ -60,7 +60,7 @@ export const changesRetainedMinutes = 10
 export const snapshotLooks = { atOnce: 100, withoutPlanSeconds: 21_600 }
 
 /**
- * Automatic snapshots of databases (contract 12.20): days for which they go on after the end of a plan, the longest delay after one that failed, and days
- * without a good one after which the owner is warned.
+ * Automatic snapshots (contract 6.24, 12.20): days for which those of databases go on after the end of a plan, the longest delay after one
+ * that failed, and days without a good one after which the owner is warned.
  */
-export const databaseSnapshotRules = { daysAfterPlan: 30, maxRetrySeconds: 21_600, warnDays: 3 } as const
+export const automaticSnapshotRules = { daysAfterPlan: 30, maxRetrySeconds: 21_600, warnDays: 3 } as const

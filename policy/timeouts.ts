@@ -24,6 +24,10 @@ export const databaseTimeouts = {
   requestStatementMs: 2300,
   /** Additional time for the answer: a stopped server cancels nothing. */
   answerMs: 500,
+  /** The server ends a session that pauses for this long within a transaction: a suspended process must not keep its locks. */
+  idleTransactionMs: 10_000,
+  /** The server ends a session whose client's machine has not answered for this long. */
+  clientAwayMs: 25_000,
   /** Max age of a connection; the next one checks which installation the database belongs to. */
   connectionLifeMs: 60_000,
   /** All queries of a request before it is handled: credential, resource and limits. */

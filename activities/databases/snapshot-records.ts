@@ -1,10 +1,10 @@
 import type { Db } from '../../db/database.ts'
 import { reserveVolumes, revertVolume, switchVolume } from '../../db/databases/database-volumes.ts'
-import { postponeSnapshotWarning } from '../../db/databases/database-warnings.ts'
 import * as databases from '../../db/databases/databases.ts'
 import { addToInput } from '../../db/operations/database-inputs.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { releaseSnapshotSlot, renewSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
+import { postponeSnapshotWarning } from '../../db/snapshots/snapshot-warnings.ts'
 import { markSnapshotFailed, markSnapshotGood, recordSnapshotProof } from '../../db/snapshots/snapshots.ts'
 import type { StartedDatabase } from '../database-host.ts'
 import type { ProvedSnapshot } from '../database-snapshots.ts'
@@ -70,7 +70,7 @@ export function databaseSnapshotRecords(
     async databaseSnapshotTaken(operation: DatabaseOperation, stored: ProvedSnapshot): Promise<void> {
       await fence(operation, async (trx, { id, databaseId }) => {
         // First: others lock the database before its snapshots.
-        await postponeSnapshotWarning(trx, databaseId)
+        await postponeSnapshotWarning(trx, 'database', databaseId)
         if (!(await markSnapshotGood(trx, id, stored)))
           throw refusal('SNAPSHOT_FAILED', 'The archive was no longer in the object store when it was to be recorded.')
         await recordSnapshotProof(trx, id, stored)

@@ -28,7 +28,7 @@ export const shownState = ({ status, running, startedAt, exitCode, oom }: Contai
 export interface LiveSource {
   engine: Pick<ContainerHost, 'followLogs' | 'stats'>
   /** The current container; null when there is none. */
-  newest(): Promise<ContainerState | null>
+  current(): Promise<ContainerState | null>
   /** Interval between reads of the stats, in milliseconds. */
   turnMs?: number
 }
@@ -93,7 +93,7 @@ export class LiveFeed {
 
   async #findContainer(): Promise<void> {
     const first = this.#container === undefined
-    this.#container = await this.#source.newest()
+    this.#container = await this.#source.current()
     if (!this.#container) return
     if (first) this.#sentUntil.set(this.#container.id, nanosecondsNow())
     this.#missing = 0

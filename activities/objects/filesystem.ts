@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { addAbortSignal, Readable } from 'node:stream'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { sharedTurns } from '../../lib/async/shared-turns.ts'
 import { KiB, MiB } from '../../lib/bytes.ts'
 import { unlessMissing } from '../../lib/folders/disk-names.ts'
@@ -15,7 +16,10 @@ import { receive } from './receive.ts'
 /** Up to this size a body is read with one call, which makes small downloads fast. */
 const smallBytes = 64 * KiB
 
-/** Bodies as files below one folder. Removes what dead processes left; files that were written to within `temporaryMs` stay. */
+/**
+ * Bodies as files below one folder. Removes what dead processes left, now and with puts every `temporaryMs`; files that were written to within
+ * that time stay.
+ */
 export async function filesystemStore(
   folder: string,
   temporaryMs: number = staleUploadMs,
@@ -23,7 +27,7 @@ export async function filesystemStore(
 ): Promise<ObjectStore> {
   await mkdir(join(folder, 'tmp'), { recursive: true, mode: 0o700 })
   await removeStale(join(folder, 'tmp'), temporaryMs)
-  return new FilesystemStore(folder, sync)
+  return new FilesystemStore(folder, sync, temporaryMs)
 }
 
 /** Ids of all bodies in such a folder, grouped by their first two characters; none if the folder does not exist. */
@@ -47,12 +51,18 @@ class FilesystemStore implements ObjectStore {
   /** Folders whose names this process has synced, or is syncing: those of four digits of ids, and those above, about 66,000. */
   readonly #names = new Map<string, Promise<void>>()
 
-  constructor(folder: string, sync: SyncFolder) {
+  readonly #temporaryMs: number
+  /** When what dead processes left was removed last, by `performance.now()`. */
+  #tidiedAt = performance.now()
+
+  constructor(folder: string, sync: SyncFolder, temporaryMs: number) {
     this.#folder = folder
     this.#sync = sharedFolderSync(sync)
+    this.#temporaryMs = temporaryMs
   }
 
   async put(id: string, body: Readable, options: PutOptions = {}): Promise<StoredBody> {
+    void this.#tidy().catch(ignoreError('a later put tries again'))
     const target = this.#path(id)
     const temporary = join(this.#folder, 'tmp', randomUUID())
     try {
@@ -120,6 +130,13 @@ class FilesystemStore implements ObjectStore {
 
   #path(id: string): string {
     return join(this.#folder, segmentPath(id))
+  }
+
+  /** Processes that use a store live longer than others that die in the middle of a put. */
+  async #tidy(): Promise<void> {
+    if (performance.now() - this.#tidiedAt < this.#temporaryMs) return
+    this.#tidiedAt = performance.now()
+    await removeStale(join(this.#folder, 'tmp'), this.#temporaryMs)
   }
 
   /** The name appears only with all its bytes, and survives a power cut: the folder is synced too. */

@@ -4,7 +4,7 @@ import { answerJob, endWithParent, failedReply } from '../child-process/child-li
 import { residentBytes } from '../child-process/memory.ts'
 import { digestTree } from './digest.ts'
 import { GrowingFiles } from './growing.ts'
-import { archiveDescriptor, type PauseRequest, type SnapshotJob, type SnapshotReply } from './job.ts'
+import { archiveDescriptor, type FoundFiles, type PauseRequest, type SnapshotJob, type SnapshotReply } from './job.ts'
 import { makeSnapshot } from './make.ts'
 import { ArchiveOutput } from './output.ts'
 import { SnapshotCorrupt, SnapshotRefused, type SnapshotTotals } from './port.ts'
@@ -25,13 +25,15 @@ async function carryOut(job: SnapshotJob): Promise<SnapshotTotals | null> {
 
 async function make({ files, facts, isFilled }: SnapshotJob & { kind: 'make' }): Promise<SnapshotTotals> {
   const out = new ArchiveOutput(new Socket({ fd: archiveDescriptor, readable: false }))
-  const request = (kind: PauseRequest['kind']) => process.send!({ kind } satisfies PauseRequest)
+  const send = (message: PauseRequest | FoundFiles) => process.send!(message)
+  const request = (kind: PauseRequest['kind']) => send({ kind })
+  const onFound = (files: number) => void send({ kind: 'found', files })
   const pause = async () => {
     request('pause')
     await once(process, 'message')
   }
   const growing = isFilled ? null : new GrowingFiles(take => process.on('message', take))
-  const snapshot = await makeSnapshot({ files, facts, out, growing, pause, resume: () => request('resume') })
+  const snapshot = await makeSnapshot({ files, facts, out, growing, pause, resume: () => request('resume'), onFound })
   await out.end()
   return snapshot
 }

@@ -24,6 +24,8 @@ export type Copied = Omit<ManifestLine, 'path'> &
 /** Granularity of the file system's clock, in ms: a file that was written this recently may change again without a new time. */
 const tickMs = 50
 
+const foundEach = 1000
+
 const types = { file: constants.S_IFREG, folder: constants.S_IFDIR, link: constants.S_IFLNK } as const
 
 /** Copies a tree into an archive in several passes; each copies what changed since the previous one. */
@@ -32,14 +34,16 @@ export class TreeCopy {
   readonly #tree: Tree
   readonly #out: ArchiveOutput
   readonly #maxBytes: number
+  readonly #onFound: (files: number) => void
   #pass = 0
   #read = 0
 
-  /** Reads at most `maxBytes` in a pass: a sparse file of one block may claim terabytes of zeros. */
-  constructor(tree: Tree, out: ArchiveOutput, maxBytes: number) {
+  /** Reads at most `maxBytes` in a pass: a sparse file of one block may claim terabytes of zeros. `onFound` is called every 1,000 paths. */
+  constructor(tree: Tree, out: ArchiveOutput, maxBytes: number, onFound: (files: number) => void) {
     this.#tree = tree
     this.#out = out
     this.#maxBytes = maxBytes
+    this.#onFound = onFound
   }
 
   /**
@@ -132,6 +136,7 @@ export class TreeCopy {
 
   async #add(path: string, entry: Copied): Promise<void> {
     this.copied.set(path, entry)
+    if (this.copied.size % foundEach === 0) this.#onFound(this.copied.size)
     await this.#out.write(localHeader(zipEntry(path, entry)))
   }
 

@@ -17,6 +17,12 @@ export interface PauseRequest {
   kind: 'pause' | 'resume'
 }
 
+/** Sent by a child after every so many files, folders and links that it has found. */
+export interface FoundFiles {
+  kind: 'found'
+  files: number
+}
+
 /** Sent to a child that copies a folder while it is filled: in this order of each file, and `filled` at the end of all. */
 export type FillMessage =
   | { kind: 'begins'; path: string; isPacked: boolean }

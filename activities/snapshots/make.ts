@@ -20,6 +20,8 @@ export interface Making {
   /** Resolves once the program is frozen. */
   pause(): Promise<void>
   resume(): void
+  /** Called every so many files, folders and links. */
+  onFound(files: number): void
 }
 
 /** Below this, the rest is copied while the program is frozen. Bytes in the archive. */
@@ -34,7 +36,7 @@ export async function makeSnapshot(making: Making): Promise<SnapshotTotals> {
   const { files, facts, out, growing } = making
   const tree = new Tree(files, { readOnly: true })
   const disk = statfsSync(files)
-  const copy = new TreeCopy(tree, out, timesOfDisk * disk.blocks * disk.bsize)
+  const copy = new TreeCopy(tree, out, timesOfDisk * disk.blocks * disk.bsize, making.onFound)
   // Nothing writes to a dump, or to what an install step made.
   const isStill = !('appId' in facts)
   if (growing) for await (const file of growing) await copy.growing(file, levels.fastest)

@@ -1,4 +1,4 @@
-import type { SnapshotRequest } from './port.ts'
+import { FreezeTooLong, type SnapshotRequest } from './port.ts'
 
 /** The one freeze of a program for its snapshot, with its time limit. */
 export class Pause {
@@ -19,7 +19,7 @@ export class Pause {
     this.#startedAt = this.#request.pause().then(() => performance.now())
     await this.#startedAt
     const message = `The program would be frozen for over ${this.#seconds} s: it changes too much while it is copied.`
-    this.#timer = setTimeout(() => onTimeout(new Error(message)), this.#seconds * 1000)
+    this.#timer = setTimeout(() => onTimeout(new FreezeTooLong(message)), this.#seconds * 1000)
   }
 
   /** Resumes the program, once, also if it is still being frozen. Never frozen is success. */

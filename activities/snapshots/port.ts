@@ -98,6 +98,11 @@ export class SnapshotRefused extends Error {
   override name = 'SnapshotRefused'
 }
 
+/** The program changes too much while it is copied, which may be by chance. */
+export class FreezeTooLong extends Error {
+  override name = 'FreezeTooLong'
+}
+
 export class SnapshotCorrupt extends Error {
   override name = 'SnapshotCorrupt'
 }

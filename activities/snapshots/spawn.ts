@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { smallYoungGeneration } from '../archives/spawn.ts'
 import { failureOf, JobChild } from '../child-process/job-child.ts'
-import type { FillMessage, PauseRequest, SnapshotJob, SnapshotReply } from './job.ts'
+import type { FillMessage, FoundFiles, PauseRequest, SnapshotJob, SnapshotReply } from './job.ts'
 import { SnapshotCorrupt, SnapshotRefused, type SnapshotTotals } from './port.ts'
 
 export interface ChildOptions {
@@ -32,9 +32,15 @@ export class SnapshotChild {
       nodeArguments: smallHeap,
       descriptor: archive ?? 'pipe',
       signal,
-      onMessage: message => onPauseRequest?.((message as PauseRequest).kind),
+      onMessage: message => {
+        const told = message as PauseRequest | FoundFiles
+        if (told.kind !== 'found') onPauseRequest?.(told.kind)
+        else if (Number.isSafeInteger(told.files)) found = told.files
+      },
     })
-    const large = () => new Error('The snapshot requires too much memory.')
+    let found = 0
+    // Another attempt would need as much.
+    const large = () => new SnapshotRefused(tooLarge(found))
     this.done = this.#child.run(job, { memoryBytes, large }).then(reply => this.#settle(reply, onPeak))
     this.done.catch(ignoreError('reported to the caller that awaits it'))
   }
@@ -65,4 +71,10 @@ export class SnapshotChild {
     if (reply.kind === 'corrupt') throw new SnapshotCorrupt(reply.message)
     throw failureOf(reply, 'The application has no disk space left to unpack the snapshot alongside its files.')
   }
+}
+
+/** `files` is how many it had found, of a folder that has more. */
+function tooLarge(files: number): string {
+  const many = files > 0 ? `: there are over ${files.toLocaleString('en-US')} of them` : ''
+  return `The files are too many for a snapshot, which would require too much memory${many}.`
 }

@@ -10,6 +10,9 @@ import { VolumeLost, type Volumes } from './port.ts'
 /** Free space in MB that a host always reserves. */
 const reservedMb = 64
 
+/** A volume of so many files that adding them up takes longer counts as empty. */
+const sumSeconds = 25
+
 /** Volumes as plain folders under `root`: callers check sizes, nothing enforces them. */
 export function folderVolumes(root: string): Volumes {
   const path = (appId: string) => `${root}/${checkedId(appId)}`
@@ -48,10 +51,12 @@ export function folderVolumes(root: string): Volumes {
     device: async () => null,
     async usedBytes(appId) {
       // `du` walks by descriptor and follows no links: whatever a program creates, it can only change the number.
-      const { stdout } = await runProcess('du', ['-sk', path(appId)], { env: systemEnvironment }).catch(() => ({
-        stdout: '0',
-      }))
-      return Number.parseInt(stdout, 10) * KiB
+      // What vanishes while it walks is an error of its own, and the sum is printed nevertheless.
+      const { stdout }: { stdout: string } = await runProcess('du', ['-sk', path(appId)], {
+        env: systemEnvironment,
+        timeoutMs: sumSeconds * 1000,
+      }).catch(error => error)
+      return (Number.parseInt(stdout, 10) || 0) * KiB
     },
     demandRoom: bytes => demandSpace(root, bytes),
     async list() {

@@ -32,11 +32,14 @@ async function countVisit(link: LinkedSnapshot, address: string, { limiter, conf
   await limiter.admit(ownCounters('links.snapshot', linkVisits.snapshot, visited))
 }
 
-/** The archive of a version never changes, so the version's id is its ETag. */
+/**
+ * The ETag is the id of the segment, whose bytes never change. The archive of a version does when a later one has the same files, and a
+ * download that goes on then must not join the two.
+ */
 function send(row: SnapshotRow, exchange: Exchange, { store }: Services): Promise<Reply> {
   return sendBody(exchange, {
     size: Number(row.size),
-    etag: row.id,
+    etag: row.segment_id ?? row.id,
     modified: row.finished_at ?? row.created_at,
     headers: {
       'Content-Type': 'application/zip',

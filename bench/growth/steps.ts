@@ -6,7 +6,7 @@ import { folderVolumes } from '../../activities/volumes/folder.ts'
 import { type Chore, chores, tidyRows } from '../../db/housekeeping.ts'
 import { claimNextOperationFor } from '../../db/operations/operation-claims.ts'
 import * as operations from '../../db/operations/operations.ts'
-import { listAppsDueForSnapshot } from '../../db/snapshots/automatic-snapshots.ts'
+import { listDueForSnapshot } from '../../db/snapshots/automatic-snapshots.ts'
 import { thisMachine } from '../../lib/machine.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import { newAppId } from '../../policy/ids.ts'
@@ -228,7 +228,7 @@ const snapshotsDue: Step = {
   prepare:
     async ({ db }) =>
     () =>
-      listAppsDueForSnapshot(db, { plans, everySeconds: 86_400, retrySeconds: 3600 }),
+      listDueForSnapshot(db, { plans, everySeconds: 86_400, retrySeconds: 3600 }),
 }
 
 export const steps: readonly Step[] = [

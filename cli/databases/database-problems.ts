@@ -1,7 +1,7 @@
 import { MiB } from '../../lib/bytes.ts'
 import { diskWarnings } from '../../policy/databases/disk-levels.ts'
 import { restartRules } from '../../policy/databases/restarts.ts'
-import { databaseSnapshotRules } from '../../policy/rounds.ts'
+import { automaticSnapshotRules } from '../../policy/rounds.ts'
 import { age, since } from '../ops/ops-words.ts'
 import { exitWords, stateOf } from './database-state.ts'
 import type { DatabaseStory } from './database-story.ts'
@@ -202,7 +202,7 @@ function certificateProblem({ database }: DatabaseStory, now: Date): Found {
 function snapshotProblem({ database: { id, snapshot_warn_at: warnAt, lost_with: lostWith } }: DatabaseStory): Found {
   if (warnAt !== null || lostWith) return null
   return {
-    problem: `No snapshot of it has succeeded for over ${databaseSnapshotRules.warnDays} days.`,
+    problem: `No snapshot of it has succeeded for over ${automaticSnapshotRules.warnDays} days.`,
     remedy: `see why the last ones failed: berth ops list --database ${id.slice(0, 8)}, berth ops explain; or take one: POST /v2/databases/${id}/snapshots`,
   }
 }

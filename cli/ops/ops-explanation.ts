@@ -2,7 +2,7 @@ import { healthActor } from '../../db/apps/app-health.ts'
 import type { DeploymentState } from '../../db/deploys/deployments.ts'
 import type { DatabaseOperationKind } from '../../db/operations/operations.ts'
 import type { OperationStory } from '../../db/operations/operator.ts'
-import { cancellable } from '../../db/operations/operator-acts.ts'
+import { cancellable, wayAgain } from '../../db/operations/operator-acts.ts'
 import type { SnapshotRow } from '../../db/snapshots/snapshots.ts'
 import { healthOf } from '../../policy/hosts/health-checks.ts'
 import { nextBringBack } from '../../policy/hosts/reconciliation.ts'
@@ -161,6 +161,7 @@ function next(story: OperationStory, now: Date): string[] {
   const { operation, deployment, app, hostTries } = story
   const { id, state, kind } = operation
   if (state === 'success') return []
+  if (state === 'accepting') return ['within minutes it is queued, or undone as if it had never been requested']
   if (state === 'queued' || state === 'running') {
     const step = deployment && nextSteps[deployment.state]
     return [
@@ -176,6 +177,8 @@ function next(story: OperationStory, now: Date): string[] {
       `once you have repaired it by hand: berth ops clear ${id.slice(0, 8)}`,
     ]
   if (kind === 'snapshot') return ['nothing; a new snapshot can be requested at any time']
+  if (!wayAgain(kind, deployment))
+    return [`nothing; its application is as it was, and a ${kind} can be requested again`]
   const again = `to retry it: berth ops retry ${id.slice(0, 8)}`
   if (hostTries && kind === 'start') return [nextTryOfHost(hostTries, now), again]
   return [`nothing; ${again}`]

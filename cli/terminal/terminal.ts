@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { oneLine, printable } from './printable.ts'
 
 /** Shows one line of progress to the user. */
@@ -5,6 +6,11 @@ export type Say = (line: string) => void
 
 export const sayOnStderr: Say = line => {
   process.stderr.write(`${printable(line)}\n`)
+}
+
+/** For commands that supervise processes: a line that cannot be written, as on a full disk or to a closed terminal, does not end them. */
+export function outliveOutput({ stdout, stderr }: Pick<NodeJS.Process, 'stdout' | 'stderr'>): void {
+  for (const stream of [stdout, stderr]) stream.on('error', ignoreError('there is nowhere to report it'))
 }
 
 /** Runs a long step, with a line of progress every 10 s, and its duration at the end if that was 2 s or more. */

@@ -113,7 +113,7 @@ export async function reserveMemory(trx: Db, { ownerId, plans, memoryMb }: Memor
   await assertDisk(trx, { ownerId, planMb: plan.memoryMb, moreMb: memoryMb })
 }
 
-/** A host with room; locks all hosts. Throws CLUSTER_SELECTION_FAILED or CLUSTER_MAINTENANCE_TRY_LATER. */
+/** A host with room; other placements wait until the transaction ends. Throws CLUSTER_SELECTION_FAILED or CLUSTER_MAINTENANCE_TRY_LATER. */
 export async function chooseHost(trx: Db, memoryMb: number, diskMbPer256Mb: number): Promise<string> {
   const capacities = await hosts.lockCapacities(trx, diskMbPer256Mb)
   const placement = placeApp(capacities, { memoryMb, diskMb: diskMbFor(memoryMb, diskMbPer256Mb) })

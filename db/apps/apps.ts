@@ -112,11 +112,20 @@ export interface RecordedStart {
   variablesVersion?: number
 }
 
-/** Records that the container of a release runs, and clears the exit of an earlier run. A port of an earlier boot of the host is not recorded. */
-export async function recordStarted(db: Db, id: string, started: RecordedStart): Promise<void> {
+/** The row of an application, if no start or end was recorded since it was seen. */
+const asSeen = (db: Db, { id, container_id, started_at, status }: HostApp) =>
+  db('apps').where({ id, container_id, started_at, status })
+
+/**
+ * Records that the container of a release runs, and clears the exit of an earlier run. A port of an earlier boot of the host is not recorded.
+ * What was `seen` from outside of an operation applies only to that run.
+ */
+export async function recordStarted(db: Db, id: string, started: RecordedStart, seen?: HostApp): Promise<void> {
   const { release, containerId, hostPort, hostAddress = null, startedAt, bootId, variablesVersion = null } = started
   const values = [id, release, containerId, hostPort, hostAddress, startedAt, bootId, variablesVersion]
-  const write = (trx: Db) => storeStart(trx, values)
+  const write = async (trx: Db) => {
+    if (!seen || (await asSeen(trx, seen).forNoKeyUpdate().first('id'))) await storeStart(trx, values)
+  }
   await (db.isTransaction ? write(db) : transaction(db, write))
 }
 
@@ -191,9 +200,7 @@ export interface RecordedExit {
  * overwritten; true when the row changed.
  */
 export async function recordExit(db: Db, seen: HostApp, exit: RecordedExit): Promise<boolean> {
-  const changed = await db('apps')
-    .where({ id: seen.id, container_id: seen.container_id, started_at: seen.started_at, status: seen.status })
-    .update(ended(exit))
+  const changed = await asSeen(db, seen).update(ended(exit))
   if (changed) await announceApp(db, seen.id)
   return changed === 1
 }

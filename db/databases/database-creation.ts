@@ -8,7 +8,7 @@ import { newId } from '../../policy/ids.ts'
 import { assertDisk, usedMemoryMb } from '../accounts/account-reservations.ts'
 import type { UserRow } from '../accounts/accounts.ts'
 import { type Db, transaction } from '../database.ts'
-import { lockCapacities } from '../hosts/hosts.ts'
+import { lockCapacities, lockPlacements } from '../hosts/hosts.ts'
 import * as operations from '../operations/operations.ts'
 import { endUnfinishedSnapshots } from '../snapshots/snapshots.ts'
 import type { DatabaseRow } from './database-rows.ts'
@@ -110,7 +110,7 @@ async function freePort(
 export async function takeAnotherPort(trx: Db, id: string, ports: DatabaseCreation['ports']): Promise<void> {
   const row = await trx('databases').where({ id }).first('host_id')
   if (!row) throw new ApiError('DATABASE_NOT_FOUND')
-  await trx('hosts').where({ id: row.host_id }).forUpdate().first('id')
+  await lockPlacements(trx)
   const port = await freePort(trx, row.host_id, ports)
   if (port === undefined) throw new ApiError('CLUSTER_SELECTION_FAILED', noPort(row.host_id))
   await trx('databases').where({ id }).update({ port })

@@ -1,12 +1,9 @@
 import { MiB } from '../../lib/bytes.ts'
-import { type Plans, paidPlans } from '../../policy/accounts/plans.ts'
 import { databaseWarnings, type UsedMemory } from '../../policy/databases/database-warnings.ts'
 import { diskWarningLevel } from '../../policy/databases/disk-levels.ts'
 import { maxCrashes } from '../../policy/databases/restarts.ts'
-import { databaseSnapshotRules, snapshotLooks } from '../../policy/rounds.ts'
 import { type NewMail, queueMail } from '../accounts/mails.ts'
 import { type Db, transaction } from '../database.ts'
-import { hasSnapshots } from '../snapshots/automatic-database-snapshots.ts'
 import type { DatabaseRow } from './database-rows.ts'
 
 type Warned = Pick<DatabaseRow, 'id' | 'name' | 'owner_id'>
@@ -14,9 +11,6 @@ type Warning =
   | Pick<NewMail<'database-memory'>, 'template' | 'fields'>
   | Pick<NewMail<'database-disk'>, 'template' | 'fields'>
   | Pick<NewMail<'database-down'>, 'template' | 'fields'>
-
-/** Max databases in one round. */
-const maxRows = 100
 
 /** Queues a warning; false when its occasion was mailed within the last hour. */
 function warn(trx: Db, { owner_id: userId }: Warned, warning: Warning, occasion: string): Promise<boolean> {
@@ -75,46 +69,4 @@ export async function recordDiskUse(
 export function warnOfDown(trx: Db, database: Warned): Promise<boolean> {
   const fields = { database: database.name, ends: maxCrashes }
   return warn(trx, database, { template: 'database-down', fields }, `database-down/${database.id}`)
-}
-
-interface UnsavedDatabase extends Warned {
-  /** Whether it is to have snapshots. */
-  expected: boolean
-  days: number
-}
-
-/**
- * Warns owners of databases that had no good snapshot for days, once until there is one; resolves to the ids of these databases. Those that
- * have no snapshots, as their account has no plan, are looked at again later.
- */
-export async function queueSnapshotWarnings(trx: Db, plans: Plans): Promise<string[]> {
-  const { rows }: { rows: UnsavedDatabase[] } = await trx.raw(
-    `select d.id, d.name, d.owner_id,
-            d.provisioned_at is not null and d.lost_with is null and d.desired_state <> 'deleted' and (${hasSnapshots}) as expected,
-            greatest(:warnDays, floor(extract(epoch from now() - coalesce(
-              (select s.created_at from snapshots s
-                where s.target_type = 'database' and s.target_id = d.id and s.state = 'good' order by s.created_at desc limit 1),
-              d.provisioned_at)) / 86400))::integer as days
-       from databases d join users u on u.id = d.owner_id
-      where d.snapshot_warn_at <= now()
-      order by d.snapshot_warn_at limit :maxRows for no key update of d skip locked`,
-    { paid: paidPlans(plans), ...databaseSnapshotRules, maxRows },
-  )
-  const warned: string[] = []
-  for (const { id, name, owner_id: userId, expected, days } of rows) {
-    const again = { secs: expected ? null : snapshotLooks.withoutPlanSeconds, id }
-    await trx.raw('update databases set snapshot_warn_at = now() + make_interval(secs => :secs) where id = :id', again)
-    if (!expected) continue
-    await queueMail(trx, { userId, template: 'database-snapshots-failing', fields: { database: name, days } })
-    warned.push(id)
-  }
-  return warned
-}
-
-/** Records that a database has a good snapshot: its owner is warned when there is no other one for days. */
-export async function postponeSnapshotWarning(trx: Db, id: string): Promise<void> {
-  await trx.raw('update databases set snapshot_warn_at = now() + make_interval(days => ?) where id = ?', [
-    databaseSnapshotRules.warnDays,
-    id,
-  ])
 }

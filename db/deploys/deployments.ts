@@ -67,6 +67,12 @@ export async function openDeployment(db: Db, deployment: NewDeployment): Promise
   return { id }
 }
 
+/** Whether a deployment of this release of an application waits or runs. */
+export async function isBeingDeployed(db: Db, appId: string, release: number): Promise<boolean> {
+  const unfinished = db('deployments').where({ app_id: appId, release }).whereNotIn('state', ['success', 'error'])
+  return Boolean(await unfinished.first('id'))
+}
+
 export async function findDeploymentByOperation(db: Db, operationId: string): Promise<DeploymentRow | undefined> {
   return db('deployments').where({ operation_id: operationId }).first()
 }

@@ -93,7 +93,9 @@ export async function recordHostLeft(db: Db, id: string): Promise<void> {
     .update({ last_seen_at: new Date(0) })
 }
 
+/** Call it in a transaction: once that is committed, no placement that began before is still under way. */
 export async function setDraining(db: Db, id: string, draining: boolean): Promise<boolean> {
+  await lockPlacements(db)
   return (await db('hosts').where({ id }).update({ draining })) === 1
 }
 
@@ -112,11 +114,20 @@ const reservedOnHosts = `
   select host_id, reserved_mb, ceil(greatest(disk_for_mb, reserved_mb) / 256.0) * case when retired_until > now() then 2 else 1 end, 0, 1 from databases`
 
 /**
- * Every host that was not forgotten, with what its applications and databases have reserved, locked until the transaction ends. Disk
- * follows the most memory that each has had, because volumes never shrink.
+ * Serializes all that reserves something of a host, until the transaction ends. Not by locks of the rows: hosts update these every second,
+ * and would count as unreachable while a process that is suspended holds them.
  */
-export async function lockCapacities(db: Db, diskMbPer256Mb: number): Promise<DatabaseHost[]> {
-  return capacitiesOf(db, await hostsInUse(db).forUpdate(), diskMbPer256Mb)
+export async function lockPlacements(trx: Db): Promise<void> {
+  await trx.raw(`select pg_advisory_xact_lock(hashtext('berth.placements'))`)
+}
+
+/**
+ * Every host that was not forgotten, with what its applications and databases have reserved. Until the transaction ends nothing else is
+ * reserved, and none is forgotten. Disk follows the most memory that each has had, because volumes never shrink.
+ */
+export async function lockCapacities(trx: Db, diskMbPer256Mb: number): Promise<DatabaseHost[]> {
+  await lockPlacements(trx)
+  return capacitiesOf(trx, await hostsInUse(trx).forKeyShare(), diskMbPer256Mb)
 }
 
 /** The same without a lock, for what reserves nothing. */

@@ -1,6 +1,6 @@
 import type { Knex } from 'knex'
 import { newId } from '../../policy/ids.ts'
-import type { UpkeepTimes } from '../../policy/objects/blob-upkeep.ts'
+import { heldAllocationSeconds, type UpkeepTimes, upkeepTimes } from '../../policy/objects/blob-upkeep.ts'
 import type { Db } from '../database.ts'
 
 /** Allocates an id for bytes that are about to be stored: the row exists before the bytes, so none can be forgotten. */
@@ -8,6 +8,24 @@ export async function allocateSegment(db: Db): Promise<string> {
   const id = newId()
   await db('segments').insert({ id })
   return id
+}
+
+/** When an id was allocated that the sweep takes `heldAllocationSeconds` from now. */
+const heldSince = (db: Db) =>
+  db.raw('now() - make_interval(secs => ?)', [upkeepTimes.drawnSeconds - heldAllocationSeconds])
+
+/** As `allocateSegment`, for a process that holds the id by `holdAllocation` until it is recorded. */
+export async function allocateHeldSegment(db: Db): Promise<string> {
+  const id = newId()
+  await db('segments').insert({ id, drawn_at: heldSince(db) })
+  return id
+}
+
+/** The process that has allocated this id lives: the sweep takes it 2 hours after the last call. */
+export async function holdAllocation(db: Db, id: string): Promise<void> {
+  await db('segments')
+    .where({ id, state: 'drawn' })
+    .update({ drawn_at: heldSince(db) })
 }
 
 /** Facts about the bytes of a segment; hashes in hex, size in bytes. */
@@ -48,6 +66,15 @@ export async function releaseSegment(db: Db, id: string): Promise<void> {
     .where({ id })
     .where('refs', '>', 0)
     .update({ refs: db.raw('refs - 1'), zero_since: db.raw('case when refs = 1 then now() else null end') })
+}
+
+/** As `releaseSegment`, for one that may be read now: the sweep leaves it for the duration of a download. */
+export async function releaseReadSegment(db: Db, id: string): Promise<void> {
+  await releaseSegment(db, id)
+  const { downloadSeconds, unreferencedSeconds } = upkeepTimes
+  await db('segments')
+    .where({ id })
+    .update({ zero_since: db.raw('zero_since + make_interval(secs => ?)', [downloadSeconds - unreferencedSeconds]) })
 }
 
 /** Drops one reference for each occurrence of an id. */

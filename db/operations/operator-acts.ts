@@ -1,8 +1,8 @@
 import { ApiError } from '../../policy/errors.ts'
 import type { Db } from '../database.ts'
 import * as deployments from '../deploys/deployments.ts'
-import { queueDeploy } from '../deploys/deploys.ts'
-import { queueRestore } from '../snapshots/restores.ts'
+import { type DeployRequest, queueDeploy } from '../deploys/deploys.ts'
+import { queueRestore, type RestoreRequest } from '../snapshots/restores.ts'
 import { markSnapshotFailed } from '../snapshots/snapshots.ts'
 import * as operations from './operations.ts'
 import { targetTables } from './transient-states.ts'
@@ -68,6 +68,8 @@ async function cancelRefusal(db: Db, id: string): Promise<ActRefused> {
     )
   if (!cancellable.includes(operation.kind))
     return new ActRefused(`Only deploys, restores, snapshots and drills can be cancelled; this is a ${operation.kind}.`)
+  if (operation.state === 'accepting')
+    return new ActRefused('It is not confirmed yet: within minutes it is queued, or undone as if it had never been.')
   return new ActRefused(`It has ended already: ${operation.state}.`)
 }
 
@@ -85,20 +87,32 @@ export async function clearUndoMark(trx: Db, { operationId, actor }: OperatorReq
 }
 
 /** Commands that can simply be queued again. */
-const repeatable: readonly operations.OperationKind[] = ['start', 'stop', 'restart']
+const repeatable: readonly string[] = ['start', 'stop', 'restart']
+
+/** How an operation that has failed is tried again; null when it cannot be. A deploy also brings the files of a creation. */
+export function wayAgain(
+  kind: string,
+  deployment: Pick<deployments.DeploymentRow, 'trigger'> | null | undefined,
+): 'command' | 'deploy' | 'restore' | null {
+  if (repeatable.includes(kind)) return 'command'
+  if (!deployment) return null
+  return deployment.trigger === 'restore' ? 'restore' : 'deploy'
+}
 
 export interface Retry extends OperatorRequest {
   /** Even if a newer version was deployed since. */
   force: boolean
   /** With its dependencies installed anew, whatever a cache holds. */
   clean?: boolean
+  /** How the application of a restore finds another host, if its own was forgotten; without it that is refused. */
+  place?: RestoreRequest['place']
 }
 
 /**
  * Queues an operation again, with the same commit or archive: one that failed, or with `clean` the deploy of the commit that serves.
  * Throws `ActRefused` with the reason when that is impossible.
  */
-export async function retryOperation(trx: Db, retry: Retry): Promise<{ operationId: string; position: number }> {
+export async function retryOperation(trx: Db, retry: Retry): Promise<{ operationId: string }> {
   const old = await trx('operations').where({ id: retry.operationId }).forUpdate().first()
   if (!old) throw new ActRefused(`There is no operation ${retry.operationId}.`)
   const hasFailed = !['accepting', 'queued', 'running', 'success'].includes(old.state)
@@ -116,12 +130,28 @@ export async function retryOperation(trx: Db, retry: Retry): Promise<{ operation
     throw new ActRefused(
       old.target_type === 'app' ? 'Its application was deleted. Upload it again.' : 'Its database was deleted.',
     )
-  if (retry.clean && (repeatable.includes(old.kind) || old.kind === 'restore'))
+  const deployment = await deployments.findDeploymentByOperation(trx, old.id)
+  const way = wayAgain(old.kind, deployment)
+  if (!way) throw new ActRefused(`A ${old.kind} cannot be tried again.`)
+  if (retry.clean && way !== 'deploy')
     throw new ActRefused(`A ${old.kind} installs nothing; try it again without --clean.`)
-  const queued = repeatable.includes(old.kind) ? await repeat(trx, old, retry) : await deployAgain(trx, old, retry)
-  await trx('operations').where({ id: queued.operationId }).update({ retry_of: old.id })
+  const operationId = await queueAgain[way](trx, old, retry, deployment as deployments.DeploymentRow)
+  await trx('operations').where({ id: operationId }).update({ retry_of: old.id })
   await trx('operation_acts').insert({ operation_id: old.id, actor: retry.actor, act: 'retry' })
-  return queued
+  return { operationId }
+}
+
+type QueueAgain = (
+  trx: Db,
+  old: operations.OperationRow,
+  retry: Retry,
+  deployment: deployments.DeploymentRow,
+) => Promise<string>
+
+const queueAgain: Readonly<Record<NonNullable<ReturnType<typeof wayAgain>>, QueueAgain>> = {
+  command: repeat,
+  deploy: deployAgain,
+  restore: restoreAgain,
 }
 
 /** Whether a deploy brought the commit that its application runs now. */
@@ -132,17 +162,19 @@ async function broughtServingCommit(db: Db, operationId: string): Promise<boolea
   return (await db('apps').where({ id, release }).first('id')) !== undefined
 }
 
-async function repeat(trx: Db, old: operations.OperationRow, { actor }: Retry) {
+async function repeat(trx: Db, old: operations.OperationRow, { actor }: Retry): Promise<string> {
   const { target_type: targetType, target_id: targetId, owner_id: ownerId, kind } = old
   const again = { targetType, targetId, kind, ownerId, actor } as operations.NewOperation
-  return { operationId: (await operations.enqueueOperation(trx, again)).id, position: 1 }
+  return (await operations.enqueueOperation(trx, again)).id
 }
 
-async function deployAgain(trx: Db, old: operations.OperationRow, { actor, force, clean }: Retry) {
-  const deployment = await deployments.findDeploymentByOperation(trx, old.id)
-  if (!deployment) throw new ActRefused(`A ${old.kind} cannot be tried again.`)
-  const { trigger } = deployment
-  if (trigger === 'restore') return restoreAgain(trx, deployment, actor)
+async function deployAgain(
+  trx: Db,
+  old: operations.OperationRow,
+  { actor, force, clean }: Retry,
+  deployment: deployments.DeploymentRow,
+): Promise<string> {
+  const trigger = deployment.trigger as DeployRequest['trigger'] // that of a restore is tried again by `restoreAgain`
   const newer = force ? undefined : await newerThan(trx, deployment)
   if (newer)
     throw new ActRefused(`Deployment ${newer.id} is newer (${newer.state}). To go back to this one, add --force.`)
@@ -157,17 +189,22 @@ async function deployAgain(trx: Db, old: operations.OperationRow, { actor, force
     noCache: clean || deployment.no_cache,
   })
   if (!queued) throw new ActRefused(archiveGone)
-  return queued
+  return queued.operationId
 }
 
-async function restoreAgain(trx: Db, { app_id: appId, snapshot_id }: deployments.DeploymentRow, actor: string) {
+async function restoreAgain(
+  trx: Db,
+  _: operations.OperationRow,
+  { actor, place }: Retry,
+  { app_id: appId, snapshot_id }: deployments.DeploymentRow,
+): Promise<string> {
   const snapshot = snapshot_id && (await trx('snapshots').where({ id: snapshot_id }).first())
   if (!snapshot) throw new ActRefused('Its snapshot is no longer kept.')
-  const restore = { appId, actor, name: snapshot.name, version: snapshot.id }
+  const restore = { appId, actor, name: snapshot.name, version: snapshot.id, ...(place && { place }) }
   const { id } = await queueRestore(trx, restore).catch(error => {
     throw error instanceof ApiError ? new ActRefused(error.message) : error
   })
-  return { operationId: id, position: 1 }
+  return id
 }
 
 /** A newer deployment of the application that waits, runs or serves: a retry would go back to an older version. */

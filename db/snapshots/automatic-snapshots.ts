@@ -1,6 +1,6 @@
 import { type Plans, paidPlans } from '../../policy/accounts/plans.ts'
 import { snapshotsAtOnce } from '../../policy/hosts/host-slots.ts'
-import { snapshotLooks } from '../../policy/rounds.ts'
+import { automaticSnapshotRules, snapshotLooks } from '../../policy/rounds.ts'
 import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
 import type { Db } from '../database.ts'
 import type { TargetType } from '../operations/operation-kinds.ts'
@@ -29,73 +29,102 @@ export interface PostponedTarget {
 }
 
 /** One of those that a round looks at. */
-export interface SnapshotCandidate extends DueTarget, PostponedTarget {
+interface SnapshotCandidate extends DueTarget, PostponedTarget {
   host_id: string
   is_due: boolean
 }
 
 /** The first that is due of each host, and those that are due later. */
-export function sortedOut(rows: readonly SnapshotCandidate[]): { due: DueTarget[]; later: PostponedTarget[] } {
+function sortedOut(rows: readonly SnapshotCandidate[]): { due: DueTarget[]; later: PostponedTarget[] } {
   const first = new Map<string, DueTarget>()
   for (const { id, owner_id, host_id, is_due } of rows)
     if (is_due && !first.has(host_id)) first.set(host_id, { id, owner_id })
   return { due: [...first.values()], later: rows.filter(({ is_due }) => !is_due) }
 }
 
-/** The accounts of automatic snapshots that a host `h` is creating, in SQL. One that cannot be created counts for `retrySeconds` only. */
-export const making = (table: 'apps' | 'databases'): string =>
-  `select coalesce(array_agg(s.owner_id), '{}') as owners from snapshots s join ${table} b on b.id = s.target_id
-    where s.state = 'making' and s.origin = 'automatic' and b.host_id = h.id
-      and s.created_at > now() - make_interval(secs => :retrySeconds)`
+/**
+ * Whether the account `u` has automatic snapshots, in SQL: it has a paid plan, or had one until lately. Those of databases go on for some
+ * days after the end of a plan.
+ */
+export const hasSnapshots = (type: TargetType): string =>
+  `(u.blocked_at is null and u.plan = any(:paid)
+    and (u.plan_ends_at is null or u.plan_ends_at > now() - make_interval(days => ${type === 'app' ? 0 : ':daysAfterPlan'})))`
 
 /**
- * Applications whose automatic snapshot is due, up to one of each host, the longest waiting first; none of an unreachable host, or of one
- * that is creating as many as it has slots, or one of the same account. Each application has its
+ * Applications, or databases, whose automatic snapshot is due, up to one of each host; none of an unreachable host, or of one that is
+ * creating as many as it has slots, or one of the same account, where one that cannot be created counts for `retrySeconds` only. The accounts
+ * of a host alternate, so that one with many, or a large one, delays another by one snapshot at most; of an account the one that waits
+ * longest comes first. One that fails is tried again after `retrySeconds`, then after twice as long each time, up to a maximum. Each has its
  * own time of day, derived from its id, so that they are spread over the day. Reads those whose `snapshot_due_at` has passed, a limited
  * number of each host, and also returns those of them that are due later.
  */
-export async function listAppsDueForSnapshot(
+export async function listDueForSnapshot(
   db: Db,
   { plans, everySeconds, retrySeconds }: DueQuery,
+  type: TargetType = 'app',
 ): Promise<{ due: DueTarget[]; later: PostponedTarget[] }> {
+  const table = targetTables[type]
   const { rows }: { rows: SnapshotCandidate[] } = await db.raw(
     `select candidates.*, until <= now() as is_due, snapshot_due_at::text as was, until::text as until
-       from (select a.id, a.owner_id, a.host_id, a.created_at, a.snapshot_due_at, last.good,
+       from (select d.id, d.owner_id, d.host_id, d.created_at, d.snapshot_due_at, last.good, account.tried,
           case
-            when not (u.blocked_at is null and u.plan = any(:paid) and (u.plan_ends_at is null or u.plan_ends_at > now()))
-              then now() + make_interval(secs => :withoutPlanSeconds)
-            when a.provisioned_at is null or a.lost_with is not null then now() + make_interval(secs => :retrySeconds)
-            else greatest(last.tried + make_interval(secs => :retrySeconds), case
-              when last.good is not null then last.good + make_interval(secs => :everySeconds)
-              -- The first one waits for the application's time of day, and until the application has its minimum age.
-              else greatest(a.provisioned_at + make_interval(secs => :retrySeconds), to_timestamp(
-                (floor((extract(epoch from a.provisioned_at) - slot.seconds) / :everySeconds) + 1) * :everySeconds + slot.seconds)) end)
+            when not ${hasSnapshots(type)} then now() + make_interval(secs => :withoutPlanSeconds)
+            when d.provisioned_at is null or d.lost_with is not null then now() + make_interval(secs => :retrySeconds)
+            else greatest(
+              d.snapshot_tried_at + make_interval(
+                secs => greatest(:retrySeconds, least(:maxRetrySeconds, :retrySeconds * power(2, failed.times - 1)))),
+              case when last.good is not null then last.good + make_interval(secs => :everySeconds)
+              -- The first one waits for the time of day of its target, and until that has its minimum age.
+              else greatest(d.provisioned_at + make_interval(secs => :retrySeconds), to_timestamp(
+                (floor((extract(epoch from d.provisioned_at) - slot.seconds) / :everySeconds) + 1) * :everySeconds + slot.seconds)) end)
           end as until
          from hosts h
-         cross join lateral (${making('apps')}) making
          cross join lateral (
-           select * from apps a
-            where a.host_id = h.id and a.snapshot_due_at <= now() and a.owner_id <> all(making.owners)
-              and not exists (select 1 from operations o where o.target_type = 'app' and o.target_id = a.id
-                                 and o.state in ('queued', 'running') and o.kind in ('restore', 'delete', 'snapshot'))
-            order by a.snapshot_due_at limit :atOnce) a
-         cross join lateral (select plan, plan_ends_at, blocked_at from users where id = a.owner_id offset 0) u
+           select coalesce(array_agg(s.owner_id), '{}') as owners from snapshots s join ${table} b on b.id = s.target_id
+            where s.state = 'making' and s.origin = 'automatic' and b.host_id = h.id
+              and s.created_at > now() - make_interval(secs => :retrySeconds)) making
+         cross join lateral (
+           -- The first of each account, then the second of each: many of one account hide none of another.
+           select * from (
+             select d.id, d.owner_id, d.host_id, d.created_at, d.snapshot_due_at, d.snapshot_tried_at, d.provisioned_at, d.lost_with,
+                    row_number() over (partition by d.owner_id order by d.snapshot_due_at) as in_account from ${table} d
+              where d.host_id = h.id and d.snapshot_due_at <= now() and d.owner_id <> all(making.owners)
+                and not exists (select 1 from operations o where o.target_type = :type and o.target_id = d.id
+                                   and o.state in ('queued', 'running') and o.kind in ('restore', 'delete', 'snapshot'))) d
+            order by in_account, snapshot_due_at limit :atOnce) d
+         cross join lateral (select plan, plan_ends_at, blocked_at from users where id = d.owner_id offset 0) u
+         cross join lateral (
+           select (select max(o.snapshot_tried_at) from ${table} o where o.host_id = h.id and o.owner_id = d.owner_id) as tried
+            offset 0) account
          cross join lateral (
            select (select s.created_at from snapshots s
-                    where s.target_type = 'app' and s.target_id = a.id and s.origin = 'automatic' and s.state = 'good'
-                    order by s.created_at desc limit 1) as good,
-                  (select s.created_at from snapshots s
-                    where s.target_type = 'app' and s.target_id = a.id and s.origin = 'automatic'
-                    order by s.created_at desc limit 1) as tried
-            offset 0) last -- so that each is read once
+                    where s.target_type = '${type}' and s.target_id = d.id and s.origin = 'automatic' and s.state = 'good'
+                    order by s.created_at desc limit 1) as good
+            offset 0) last -- so that it is read once
          cross join lateral (
-           select ('x' || left(a.id, 7))::bit(28)::int % :everySeconds as seconds) slot
+           select count(*) as times from snapshots s
+            where s.target_type = '${type}' and s.target_id = d.id and s.origin = 'automatic' and s.state = 'failed'
+              and s.created_at > coalesce(last.good, '-infinity')) failed
+         cross join lateral (
+           select ('x' || left(d.id, 7))::bit(28)::int % :everySeconds as seconds) slot
         where h.forgotten_at is null and h.last_seen_at > now() - interval '${unreachableAfterSeconds} seconds'
           and cardinality(making.owners) < :snapshotsAtOnce) candidates
-      order by host_id, good nulls first, created_at`,
-    { paid: paidPlans(plans), everySeconds, retrySeconds, snapshotsAtOnce, ...snapshotLooks },
+      order by host_id, tried nulls first, good nulls first, created_at`,
+    {
+      ...{ type, paid: paidPlans(plans), everySeconds, retrySeconds, snapshotsAtOnce },
+      ...automaticSnapshotRules,
+      ...snapshotLooks,
+    },
   )
   return sortedOut(rows)
+}
+
+/** Records that a snapshot is about to be queued, and postpones the next look at its application, or database, by `seconds`. */
+export async function recordSnapshotTry(db: Db, type: TargetType, id: string, seconds: number): Promise<void> {
+  await db.raw(
+    `update ${targetTables[type]} set snapshot_due_at = now() + make_interval(secs => ?), snapshot_tried_at = clock_timestamp() where id = ?`,
+    [seconds, id],
+  )
 }
 
 /**
@@ -117,11 +146,6 @@ export async function postponeSnapshots(
       where a.id = l.id`,
     { ids: later.map(({ id }) => id), was: later.map(({ was }) => was), until: later.map(({ until }) => until) },
   )
-}
-
-/** Postpones an application by `seconds` from now. */
-export async function postponeSnapshot(db: Db, id: string, seconds: number): Promise<void> {
-  await db.raw('update apps set snapshot_due_at = now() + make_interval(secs => ?) where id = ?', [seconds, id])
 }
 
 export interface StuckSnapshot {

@@ -159,7 +159,8 @@ export interface StoredSnapshot {
 
 /**
  * Marks a snapshot as good. Earlier snapshots of the application with the same files share its segment from now on, and theirs is left
- * to the sweep: of equal segments the one stays that was just read back. False when the sweep took the archive. May be repeated.
+ * to the sweep, once its downloads have ended: of equal segments the one stays that was just read back. False when the sweep took the
+ * archive. May be repeated.
  */
 export async function markSnapshotGood(trx: Db, operationId: string, stored: StoredSnapshot): Promise<boolean> {
   const row: SnapshotRow | undefined = await trx('snapshots').where({ operation_id: operationId }).forUpdate().first()
@@ -172,7 +173,7 @@ export async function markSnapshotGood(trx: Db, operationId: string, stored: Sto
     .orderBy('id')
     .forUpdate()
   for (const { id, segment_id: before } of equal) {
-    if (before) await segments.releaseSegment(trx, before)
+    if (before) await segments.releaseReadSegment(trx, before)
     await segments.shareSegment(trx, segment_id)
     await trx('snapshots').where({ id }).update({ segment_id, size })
   }

@@ -1,4 +1,4 @@
-import { databaseSnapshotRules } from '../rounds.ts'
+import { automaticSnapshotRules } from '../rounds.ts'
 import type { MailLocale } from './template.ts'
 
 /** Databases that the end of a plan stops: their names, or the first of them, and their number. */
@@ -6,7 +6,7 @@ export type StoppedDatabases = { databases: string; databaseCount: number }
 
 type Words = (stopped: StoppedDatabases) => string
 
-const days = databaseSnapshotRules.daysAfterPlan
+const days = automaticSnapshotRules.daysAfterPlan
 
 /** For one database, and for several. */
 const paragraphs: Record<MailLocale, Record<'ending' | 'ended', { one: Words; more: Words }>> = {

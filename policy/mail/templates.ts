@@ -2,7 +2,6 @@ import { certificateFailing } from './certificate-failing.ts'
 import { databaseDisk } from './database-disk.ts'
 import { databaseDown } from './database-down.ts'
 import { databaseMemory } from './database-memory.ts'
-import { databaseSnapshotsFailing } from './database-snapshots-failing.ts'
 import { deploysWithdrawn } from './deploys-withdrawn.ts'
 import { domainLapsed } from './domain-lapsed.ts'
 import { domainTaken } from './domain-taken.ts'
@@ -15,10 +14,12 @@ import { memoryOut } from './memory-out.ts'
 import { planEnded } from './plan-ended.ts'
 import { planEnding } from './plan-ending.ts'
 import { signIn } from './sign-in.ts'
+import { appSnapshotsFailing, databaseSnapshotsFailing } from './snapshots-failing.ts'
 import { type MailFields, type MailTemplate, type MailText, mailLocaleOf } from './template.ts'
 
 /** Every mail template, by name. */
 export const templates = {
+  'app-snapshots-failing': appSnapshotsFailing,
   'certificate-failing': certificateFailing,
   'database-disk': databaseDisk,
   'database-down': databaseDown,

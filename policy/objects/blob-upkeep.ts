@@ -43,6 +43,12 @@ export const upkeepTimes: UpkeepTimes = {
 /** Ids that a process has allocated in advance are used within this: the rest of `drawnSeconds` is for their bytes to arrive. */
 export const drawnAheadSeconds = 6 * hour
 
+/**
+ * An id that its process renews every few minutes until it is recorded, as of a snapshot, is swept so long after the last time: what the
+ * process has stored before it was killed must not wait for `drawnSeconds`.
+ */
+export const heldAllocationSeconds = 2 * hour
+
 /** How long receipts are retained, in days; shorter for runs that found nothing to do. */
 export const receiptDays = 90
 export const idleReceiptDays = 1

@@ -89,7 +89,7 @@ test.serial(
     }
     const { code, stdout, stderr } = await down('--apps', '--json')
     t.is(code, 0, stderr)
-    t.deepEqual(JSON.parse(stdout), { was_running: false, stopped: 2, stopped_databases: 1 })
+    t.deepEqual(JSON.parse(stdout), { was_running: false, stopped: 2, stopped_databases: 1, left: [] })
     t.deepEqual(readdirSync(written), ['whole'])
     t.deepEqual(await mine.host.list({ [labels.host]: mine.run }), [])
     t.regex((await down('--apps')).stdout, /Stopped 0 application containers\.\n$/)

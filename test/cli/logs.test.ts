@@ -59,7 +59,7 @@ test.serial('berth logs --follow prints new lines as they arrive, also after the
   await comesTrue(() => text === 'one\ntwo\n')
   appendFileSync(path, 'ree\n')
   await comesTrue(() => text === 'one\ntwo\nthree\n')
-  rotateLogs(join(folder, 'logs'), 3, 3)
+  rotateLogs(join(folder, 'logs'), 3, 3, line => t.fail(line))
   appendFileSync(path, 'four\n')
   await comesTrue(() => text === 'one\ntwo\nthree\nfour\n')
   t.pass()

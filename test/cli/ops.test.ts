@@ -396,6 +396,65 @@ test.serial('snapshots and restores are explained, cancelled and retried in thei
   })
 })
 
+test.serial('a restore whose host was forgotten is retried on another host', async t => {
+  const { db } = await database
+  const { app, ana } = await shop(db)
+  const request = { appId: app.id, ownerId: ana.id, actor: ana.id, origin: 'manual', plans: defaultPlans } as const
+  const row = await queueSnapshot(db, request)
+  const stored = { segmentId: await segments.allocateSegment(db), size: 10, sha256: 'a'.repeat(64), digest: 'd' }
+  await transaction(db, trx => markSnapshotGood(trx, row.operation_id, stored))
+  await operations.claimNextOperation(db, { type: 'app', id: app.id })
+  await operations.finishOperation(db, row.operation_id, { state: 'success' })
+  const restore = await queueRestore(db, { appId: app.id, actor: ana.id, name: row.name, version: row.id })
+  await operations.claimNextOperation(db, { type: 'app', id: app.id })
+  await operations.finishOperation(db, restore.id, { state: 'error', code: 'CLUSTER_UNAVAILABLE' })
+  await rows(db).host('lost')
+  await db('hosts').where({ id: 'lost' }).update({ forgotten_at: new Date() })
+  await db('apps').where({ id: app.id }).update({ host_id: 'lost', lost_with: 'lost' })
+  const retry = { operationId: restore.id, actor, force: false }
+  await refused(
+    t,
+    transaction(db, trx => retryOperation(trx, retry)),
+    /./,
+  )
+  const place = { plans: defaultPlans, diskMbPer256Mb: 1024 }
+  t.truthy(await transaction(db, trx => retryOperation(trx, { ...retry, place })))
+  t.like(await db('apps').where({ id: app.id }).first(), { host_id: 'h1', lost_with: 'lost' })
+})
+
+test.serial(
+  'what comes next is possible: no retry of a failed deletion, and nothing for what is not confirmed',
+  async t => {
+    const { db } = await database
+    const { app, ana, explain } = await shop(db)
+    const deletion = { targetId: app.id, kind: 'delete', ownerId: ana.id, actor: ana.id } as const
+    const { id } = await operations.enqueueOperation(db, deletion)
+    await operations.claimNextOperation(db, { type: 'app', id: app.id })
+    await operations.finishOperation(db, id, { state: 'error', code: 'DELETE_ERROR' })
+    t.regex(
+      (await explain(id)).text,
+      /What comes next:\n {2}nothing; its application is as it was, and a delete can be/,
+    )
+    await refused(
+      t,
+      transaction(db, trx => retryOperation(trx, { operationId: id, actor, force: false })),
+      /A delete cannot/,
+    )
+
+    const unconfirmed = {
+      appId: app.id,
+      ownerId: ana.id,
+      actor: ana.id,
+      origin: 'manual',
+      plans: defaultPlans,
+    } as const
+    const row = await queueSnapshot(db, { ...unconfirmed, accepting: true })
+    t.regex((await explain(row.operation_id)).text, /What comes next:\n {2}within minutes it is queued, or undone/)
+    const cancelling = transaction(db, trx => cancelOperation(trx, { operationId: row.operation_id, actor }))
+    await refused(t, cancelling, /^It is not confirmed yet/)
+  },
+)
+
 test.serial('a restart for the health of an application is explained with its reason', async t => {
   const { db } = await database
   const { app, explain } = await shop(db)
@@ -459,6 +518,13 @@ test.serial('the commands list, explain, retry and cancel, which waits for the c
   t.regex(list.stdout, /deploy +error +\d+ s +aaaaaaa \(main\) BUILD_FAILED: npm ended/)
   const explained = await ops('explain', deploy.deploymentId.slice(0, 12))
   t.regex(explained.stdout, /FAILED[\s\S]*lane +app\/[0-9a-f]{24}, unknown/)
+  const waiting = await operations.enqueueOperation(db, {
+    ...{ targetId: app.id, kind: 'restart', ownerId: app.owner_id, actor: app.owner_id },
+  })
+  const first = await ops('retry', deploy.operationId)
+  t.regex(first.stdout, /^Queued as operation \w+, number 2 in its queue\./)
+  await transaction(db, trx => cancelOperation(trx, { operationId: /operation (\w+)/.exec(first.stdout)![1]!, actor }))
+  await db('operations').where({ id: waiting.id }).update({ state: 'success', finished_at: new Date() })
   const retried = JSON.parse((await ops('retry', deploy.operationId, '--json')).stdout)
   t.like(await operations.findOperation(db, retried.operation), {
     actor: operatorName(),
@@ -480,6 +546,7 @@ test.serial('the commands list, explain, retry and cancel, which waits for the c
   t.is(story.operation.retry_of, deploy.operationId)
   const actual = { account_id: app.owner_id, resource: app.id, operation_id: retried.operation, result: 'success' }
   t.like(await db('audit').where({ account_id: app.owner_id }).orderBy('id'), [
+    { action: 'ops.retry' },
     { action: 'ops.retry', ...actual },
     { action: 'ops.cancel', ...actual },
   ])

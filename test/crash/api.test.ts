@@ -18,6 +18,11 @@ function upload(url: string, key: string, headers: Record<string, string> = {}, 
   return fetch(`${url}/v2/apps`, { method: 'POST', headers: { authorization: key, ...headers }, body: form })
 }
 
+async function uploadedTo(url: string, key: string): Promise<{ status: number; body: { response?: { id: string } } }> {
+  const answer = await upload(url, key)
+  return { status: answer.status, body: (await answer.json()) as { response?: { id: string } } }
+}
+
 /** Of an upload nothing is there: no row, which is what memory and a name are reserved by, and no body once the sweep came by. */
 async function leftNothing(t: ExecutionContext, { id, key }: { id: string; key: string }): Promise<void> {
   const platform = await started
@@ -46,7 +51,7 @@ for (const table of ['apps', 'operations', 'deployments'])
       const { base, db, until, api } = await started
       const ana = await api.makeUser({ plan: 'hobby-1' })
       const dying = await startApi()
-      const near = openDatabase({ url: base.url, pool: 1, statementTimeoutMs: 60_000 })
+      const near = openDatabase({ url: base.url, pool: 1, statementTimeoutMs: 60_000, idleTransactionMs: 0 })
       const lock = await near.transaction()
       await lock.raw('lock table ?? in share row exclusive mode', [table])
       const cut = t.throwsAsync(upload(dying.url, ana.key))
@@ -114,3 +119,37 @@ test.serial(
     }
   },
 )
+
+test.serial('an API that is suspended within a placement keeps no host silent, and placements go on', async t => {
+  t.timeout(90_000)
+  const { base, db, until, api } = await started
+  const [ana, ben] = [await api.makeUser({ plan: 'hobby-1' }), await api.makeUser({ plan: 'hobby-1' })]
+  const [stopping, other] = await Promise.all([startApi(), startApi()])
+  const near = openDatabase({ url: base.url, pool: 1, statementTimeoutMs: 60_000, idleTransactionMs: 0 })
+  try {
+    const lock = await near.transaction()
+    await lock.raw('lock table apps in share row exclusive mode')
+    const cut = upload(stopping.url, ana.key).then(answer => answer.status)
+    const waiting = db('pg_stat_activity').whereLike('query', 'insert into "apps"%').where({ wait_event_type: 'Lock' })
+    await until(async () => (await waiting.clone()).length > 0, 30, 'it has chosen a host')
+    const { pid } = (await waiting)[0]
+    stopping.api.child.kill('SIGSTOP')
+    await lock.rollback()
+    const paused = () => db('pg_stat_activity').where({ pid }).first('state')
+    await until(async () => (await paused())?.state === 'idle in transaction', 30, 'it has stored the application')
+    const { last_seen_at: before } = await db('hosts').first('last_seen_at')
+    const seen = async () => (await db('hosts').first('last_seen_at')).last_seen_at > before
+    await until(async () => (await seen()) || (await paused()) === undefined, 30, 'its host reports')
+    t.true(await seen(), 'the host reports while the transaction is open')
+    await until(async () => (await paused()) === undefined, 30, 'the transaction is rolled back')
+    const { status, body } = await uploadedTo(other.url, ben.key)
+    t.is(status, 200, JSON.stringify(body))
+    stopping.api.child.kill('SIGCONT')
+    t.is(await cut, 503)
+    t.is((await db('apps').where({ owner_id: ana.id })).length, 0)
+    t.is((await api.as(ben).delete(`/v2/apps/${body.response?.id}`)).status, 200)
+  } finally {
+    await near.destroy()
+    for (const process of [stopping, other]) await process.api.kill('SIGKILL')
+  }
+})

@@ -44,7 +44,7 @@ async function heal(hosts: readonly string[]): Promise<RunningHost[]> {
 /** A host that dies between two statements of one transaction: the second one waits for a lock that the test holds. */
 async function dieBetween(host: string, second: string, locking: (trx: Db) => Promise<unknown>) {
   const { base, db, until } = await started
-  const near = openDatabase({ url: base.url, pool: 1, statementTimeoutMs: 60_000 })
+  const near = openDatabase({ url: base.url, pool: 1, statementTimeoutMs: 60_000, idleTransactionMs: 0 })
   const lock = await near.transaction()
   await locking(lock)
   const entry = await begin(host)

@@ -16,7 +16,6 @@ import { type Db, openDatabase } from '../../db/database.ts'
 import { databaseChangesSince } from '../../db/databases/database-changes.ts'
 import { removeDatabase, reserveMoreMemory } from '../../db/databases/database-creation.ts'
 import { listDatabaseMetrics } from '../../db/databases/database-metrics.ts'
-import { queueSnapshotWarnings } from '../../db/databases/database-warnings.ts'
 import * as databases from '../../db/databases/databases.ts'
 import { listDeployments } from '../../db/deploys/deployment-history.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
@@ -41,15 +40,15 @@ import {
 import { findOperationOfRun, readOperationFacts } from '../../db/operations/operation-facts.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { listOperations, readOperationStory } from '../../db/operations/operator.ts'
-import { listDatabasesDueForSnapshot, recordSnapshotTry } from '../../db/snapshots/automatic-database-snapshots.ts'
 import {
-  listAppsDueForSnapshot,
+  listDueForSnapshot,
   listStuckSnapshots,
-  postponeSnapshot,
   postponeSnapshots,
+  recordSnapshotTry,
 } from '../../db/snapshots/automatic-snapshots.ts'
 import { findLastRestore } from '../../db/snapshots/restores.ts'
-import { listSnapshots, listSnapshotsOfOwner, queueSnapshot } from '../../db/snapshots/snapshots.ts'
+import { queueSnapshotWarnings } from '../../db/snapshots/snapshot-warnings.ts'
+import { findSnapshotDigest, listSnapshots, listSnapshotsOfOwner, queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import { endNotices } from '../../policy/accounts/suspension.ts'
 import { newId } from '../../policy/ids.ts'
@@ -160,6 +159,7 @@ const hot: Record<string, Hot | Hot['run']> = {
     await recordAudit(db, { ...entry, action: 'objects.upload' })
     await audited.sweep(db)
   },
+  'the digest of a restored archive is read': db => findSnapshotDigest(db, idOf('operation', 8)),
   'a snapshot is queued': db =>
     queueSnapshot(db, { appId: idOf('app', 8), ownerId: accountOf(8), actor: 'platform', origin: 'manual', plans }),
   'a deletion is queued': db =>
@@ -232,18 +232,20 @@ const hot: Record<string, Hot | Hot['run']> = {
     readsAll: true, // what each host has reserved
   },
   'whose daily snapshot is due': async db => {
-    const { later } = await listAppsDueForSnapshot(db, { plans, everySeconds: 86_400, retrySeconds: 3600 })
+    const { later } = await listDueForSnapshot(db, { plans, everySeconds: 86_400, retrySeconds: 3600 })
     await postponeSnapshots(db, [...later, { id: appId, was: '2000-01-01', until: '2000-01-02' }])
-    await postponeSnapshot(db, appId, 1)
+    await recordSnapshotTry(db, 'app', appId, 1)
   },
   'which daily snapshots are stuck': db => listStuckSnapshots(db, 86_400),
   'whose daily snapshot of a database is due': async db => {
-    const { later } = await listDatabasesDueForSnapshot(db, { plans, everySeconds: 86_400, retrySeconds: 3600 })
+    const wish = { plans, everySeconds: 86_400, retrySeconds: 3600 }
+    const { later } = await listDueForSnapshot(db, wish, 'database')
     await postponeSnapshots(db, [...later, { id: databaseId, was: '2000-01-01', until: '2000-01-02' }], 'database')
-    await recordSnapshotTry(db, databaseId, 1)
+    await recordSnapshotTry(db, 'database', databaseId, 1)
   },
   'which daily snapshots of databases are stuck': db => listStuckSnapshots(db, 86_400, 'database'),
-  'whose databases have had no good snapshot for long': db => queueSnapshotWarnings(db, plans),
+  'whose databases have had no good snapshot for long': db => queueSnapshotWarnings(db, plans, 'database'),
+  'whose applications have had no good snapshot for long': db => queueSnapshotWarnings(db, plans, 'app'),
   'a database is read': db => databases.findDatabase(db, ownerId, databaseId),
   'an account’s databases are listed': db => databases.listDatabases(db, ownerId),
   'metrics of a database are read': db => listDatabaseMetrics(db, databaseId),
@@ -332,5 +334,5 @@ test.serial('a statement inside a function is judged too', async t => {
 })
 
 test('every statement is in the list', t => {
-  t.is(Object.keys(hot).length, 129)
+  t.is(Object.keys(hot).length, 131)
 })

@@ -43,3 +43,8 @@ test('children that handle untrusted files have an empty environment from their 
     await once(child, 'close')
   }
 })
+
+test('a program that takes longer than it may is killed', async t => {
+  const error = await t.throwsAsync(runProcess('sleep', ['600'], { env: systemEnvironment, timeoutMs: 50 }))
+  t.like(error, { killed: true, signal: 'SIGKILL', stdout: '' })
+})

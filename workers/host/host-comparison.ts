@@ -150,14 +150,9 @@ async function act(
   if (decision !== 'nothing') log.info({ appId: app.id, decision }, 'watch')
   if (decision === 'record-start' && container) {
     const startedAt = container.startedAt ?? new Date()
-    await apps.recordStarted(db, app.id, {
-      release: app.release,
-      containerId: container.id,
-      hostPort: container.hostPort,
-      hostAddress: container.hostAddress,
-      startedAt,
-      bootId: boot.id,
-    })
+    const { id: containerId, hostPort, hostAddress } = container
+    const started = { release: app.release, containerId, hostPort, hostAddress, startedAt, bootId: boot.id }
+    await apps.recordStarted(db, app.id, started, app)
   }
   if (decision === 'bring-back') {
     await enqueueStart(db, app)

@@ -5,6 +5,7 @@ import { appSnapshotActivities } from '../../activities/app-snapshots.ts'
 import { limitConnections } from '../../activities/containers/network-rules.ts'
 import type { ListedContainer } from '../../activities/containers/port.ts'
 import { routeGate } from '../../activities/hosts/route-gate.ts'
+import { removeStopped, stoppedList } from '../../activities/hosts/stopped-list.ts'
 import { strayBook } from '../../activities/hosts/stray-book.ts'
 import { snapshotSlots } from '../../activities/snapshots/snapshot-slots.ts'
 import { appLocks } from '../../activities/steps/app-locks.ts'
@@ -75,6 +76,9 @@ export async function startHost(parts: HostParts) {
   await volumes
     .remountAll()
     .catch(error => log.error({ error: String(error), causes: error.errors?.map(String) }, 'volumes'))
+  await removeStopped(engine, hostId, stoppedList(hostFolder(config))).catch(err =>
+    log.error({ err }, 'what was stopped with the host could not be removed'),
+  )
   // Only now: until it has the lease, another process acts as this host and writes there.
   const installs = await openInstallResults({
     folder: hostFolder(config),

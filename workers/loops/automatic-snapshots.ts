@@ -1,17 +1,16 @@
 import type { Logger } from 'pino'
 import { type Db, transaction, tryRoundLock } from '../../db/database.ts'
 import { queueDatabaseSnapshot } from '../../db/databases/database-snapshots.ts'
-import { queueSnapshotWarnings } from '../../db/databases/database-warnings.ts'
 import type { TargetType } from '../../db/operations/operation-kinds.ts'
 import { ActRefused, cancelOperation } from '../../db/operations/operator-acts.ts'
-import { listDatabasesDueForSnapshot, recordSnapshotTry } from '../../db/snapshots/automatic-database-snapshots.ts'
 import {
   type DueTarget,
-  listAppsDueForSnapshot,
+  listDueForSnapshot,
   listStuckSnapshots,
-  postponeSnapshot,
   postponeSnapshots,
+  recordSnapshotTry,
 } from '../../db/snapshots/automatic-snapshots.ts'
+import { queueSnapshotWarnings } from '../../db/snapshots/snapshot-warnings.ts'
 import { queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { loop } from '../../lib/async/loop.ts'
 import type { Plans } from '../../policy/accounts/plans.ts'
@@ -39,11 +38,9 @@ const automaticActor = 'platform'
 
 /** What differs between applications and databases. */
 interface Kind {
-  /** Rounds of this kind exclude each other. */
+  /** Rounds of this kind exclude each other, and so do its warnings. */
   round: string
-  list: typeof listAppsDueForSnapshot
-  /** Before it is queued: if that fails, the others of its host must not wait for it. */
-  postpone(db: Db, id: string, seconds: number): Promise<void>
+  warnings: string
   queue(db: Db, target: DueTarget, plans: Plans): Promise<unknown>
 }
 
@@ -52,14 +49,12 @@ const terms = { actor: automaticActor, origin: 'automatic' } as const
 const kinds: Readonly<Record<TargetType, Kind>> = {
   app: {
     round: 'automatic-snapshots',
-    list: listAppsDueForSnapshot,
-    postpone: postponeSnapshot,
+    warnings: 'app-snapshot-warnings',
     queue: (db, { id: appId, owner_id: ownerId }, plans) => queueSnapshot(db, { appId, ownerId, plans, ...terms }),
   },
   database: {
     round: 'automatic-database-snapshots',
-    list: listDatabasesDueForSnapshot,
-    postpone: recordSnapshotTry,
+    warnings: 'snapshot-warnings',
     queue: (db, { id: databaseId, owner_id: ownerId }, plans) =>
       queueDatabaseSnapshot(db, { databaseId, ownerId, plans, ...terms }),
   },
@@ -67,12 +62,13 @@ const kinds: Readonly<Record<TargetType, Kind>> = {
 
 /**
  * Queues the daily snapshot of every application and database whose account has a paid plan, until the signal aborts: of each type
- * as many at a time as a host has slots, each of another account, in one process. Owners of databases without a good one for days are warned.
+ * as many at a time as a host has slots, each of another account, in one process. Owners of what has had no good one for days are warned.
  */
 export async function takeAutomaticSnapshots(options: AutomaticOptions, signal: AbortSignal): Promise<void> {
   const everyMs = (options.lookSeconds ?? 20) * 1000
   const onError = (error: unknown) => options.log.warn({ err: error }, 'automatic snapshots: will try again')
-  const rounds = [() => queueDue(options), () => queueDue(options, 'database'), () => warnOfMissingSnapshots(options)]
+  const types = ['app', 'database'] as const
+  const rounds = types.flatMap(type => [() => queueDue(options, type), () => warnOfMissingSnapshots(options, type)])
   await Promise.all(rounds.map(round => loop(round, { signal, everyMs, onError })))
 }
 
@@ -83,7 +79,7 @@ export async function queueDue(options: AutomaticOptions, type: TargetType = 'ap
   const lanes = type === 'app' ? options.lanes : options.databaseLanes
   const { due, stuck } = await transaction(db, async trx => {
     if (!(await tryRoundLock(trx, kind.round))) return { due: [], stuck: [] }
-    const found = await kind.list(trx, { plans, everySeconds, retrySeconds })
+    const found = await listDueForSnapshot(trx, { plans, everySeconds, retrySeconds }, type)
     const late = await listStuckSnapshots(trx, everySeconds, type)
     await postponeSnapshots(trx, found.later, type)
     return { due: found.due, stuck: late }
@@ -104,7 +100,8 @@ export async function queueDue(options: AutomaticOptions, type: TargetType = 'ap
   for (const target of due) {
     const { id, owner_id: ownerId } = target
     try {
-      await kind.postpone(db, id, retrySeconds)
+      // Before it is queued: if that fails, the others of its host must not wait for it.
+      await recordSnapshotTry(db, type, id, retrySeconds)
       if (!(await transaction(db, trx => kind.queue(trx, target, plans)).catch(unlessBusy))) continue
     } catch (err) {
       log.warn({ err, ...subjectOf({ type, id }) }, 'automatic snapshots: not queued')
@@ -116,13 +113,16 @@ export async function queueDue(options: AutomaticOptions, type: TargetType = 'ap
   return queued
 }
 
-/** Warns owners of databases that had no good snapshot for days; resolves to the ids of these databases. */
-export async function warnOfMissingSnapshots({ db, plans, log }: AutomaticOptions): Promise<string[]> {
+/** Warns owners of applications, or databases, that had no good snapshot for days; resolves to the ids of these. */
+export async function warnOfMissingSnapshots(
+  { db, plans, log }: AutomaticOptions,
+  type: TargetType = 'app',
+): Promise<string[]> {
   const warned = await transaction(db, async trx =>
-    (await tryRoundLock(trx, 'snapshot-warnings')) ? queueSnapshotWarnings(trx, plans) : [],
+    (await tryRoundLock(trx, kinds[type].warnings)) ? queueSnapshotWarnings(trx, plans, type) : [],
   )
-  for (const databaseId of warned)
-    log.error({ databaseId }, 'automatic snapshots: a database has had no good one for days; its owner is warned')
+  for (const id of warned)
+    log.error(subjectOf({ type, id }), 'automatic snapshots: no good one for days; the owner is warned')
   return warned
 }
 

@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, statSync, truncateSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { processLogs } from '../../policy/installation/process-logs.ts'
 import { endRecorded, isAlive, type ProcessRecord, readRecords, removeRecord } from './process-record.ts'
@@ -19,7 +19,7 @@ export class Supervisor {
     mkdirSync(around.runFolder, { recursive: true })
     mkdirSync(around.logFolder, { recursive: true })
     this.rotation = setInterval(
-      () => rotateLogs(around.logFolder, processLogs.bytes, processLogs.pieces),
+      () => rotateLogs(around.logFolder, processLogs.bytes, processLogs.pieces, around.say),
       rotateEveryMs,
     )
     this.rotation.unref()
@@ -80,16 +80,35 @@ export function runningProcesses(runFolder: string): ProcessRecord[] {
 
 /**
  * Limits every `*.log` of a folder to `maxBytes`, and retains `keep` older files (`x.log.1` is the newest).
- * The file is copied and truncated, not renamed: its writer has it open for appending and outlives the supervisor.
+ * The file is copied and truncated, not renamed: its writer has it open for appending and outlives the supervisor. What fails is said,
+ * and never thrown.
  */
-export function rotateLogs(folder: string, maxBytes: number, keep: number): void {
-  for (const name of readdirSync(folder)) {
-    const path = join(folder, name)
-    if (!name.endsWith('.log') || statSync(path).size <= maxBytes) continue
-    for (let age = keep - 1; age >= 1; age--) {
-      if (existsSync(`${path}.${age}`)) renameSync(`${path}.${age}`, `${path}.${age + 1}`)
+export function rotateLogs(folder: string, maxBytes: number, keep: number, say: Surroundings['say']): void {
+  for (const name of readdirSync(folder).filter(name => name.endsWith('.log'))) {
+    try {
+      rotateLog(join(folder, name), maxBytes, keep, say)
+    } catch (error) {
+      say(`The log ${name} could not be rotated: ${(error as Error).message}`)
     }
-    copyFileSync(path, `${path}.1`)
-    truncateSync(path, 0)
   }
 }
+
+function rotateLog(path: string, maxBytes: number, keep: number, say: Surroundings['say']): void {
+  if (statSync(path).size <= maxBytes) return
+  const copy = `${path}.0`
+  try {
+    copyFileSync(path, copy)
+  } catch (error) {
+    rmSync(copy, { force: true })
+    if (!isFull(error)) throw error
+    say(`${path} is emptied without a copy, for which the disk has no room.`)
+    truncateSync(path, 0)
+    return
+  }
+  for (let age = keep - 1; age >= 0; age--) {
+    if (existsSync(`${path}.${age}`)) renameSync(`${path}.${age}`, `${path}.${age + 1}`)
+  }
+  truncateSync(path, 0)
+}
+
+const isFull = (error: unknown): boolean => ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '')

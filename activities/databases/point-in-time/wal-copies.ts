@@ -57,12 +57,13 @@ export function walCopies({ db, store, held }: WalCopiesOptions) {
     const body = await compress(read.bytes, { level })
     return storing(async () => {
       await held()
-      return inNewSegment(db, async segmentId => {
+      const copying = async (segmentId: string) => {
         const { size, sha256 } = await store.put(segmentId, Readable.from([body]), { length: body.length })
         await held()
         if (await copies.recordWalFile(db, { ...key, segmentId, size, sha256, at: read.at })) return true
         throw new Error('The object store has lost it meanwhile.')
-      })
+      }
+      return inNewSegment(db, copying, { isSmall: true })
     })
   }
 

@@ -14,7 +14,7 @@ function feedOf(t: ExecutionContext) {
     const [last] = (await engine.list({})).sort((a, b) => b.name.localeCompare(a.name))
     return last ? engine.inspect(last.name) : null
   }
-  const feed = new LiveFeed({ engine, newest, turnMs: 30 }, event => void events.push(event))
+  const feed = new LiveFeed({ engine, current: newest, turnMs: 30 }, event => void events.push(event))
   t.teardown(() => feed.stop())
   return {
     engine,

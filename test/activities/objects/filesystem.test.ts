@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readlink, rm, truncate, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -14,6 +15,7 @@ import { openObjectStore } from '../../../activities/objects/select.ts'
 import { newId } from '../../../policy/ids.ts'
 import { objectStoreContract } from '../../contracts/object-store.ts'
 import { bodyOf, bytesOf, noise } from '../../kit/bodies.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 
 const run = promisify(execFile)
 const base = await mkdtemp(join(tmpdir(), 'berth-objects-'))
@@ -64,6 +66,18 @@ test('a process killed during a put leaves no body, and its temporary file is re
   await written(61)
   await filesystemStore(killed)
   t.deepEqual(await temporary(), [])
+})
+
+test('what a killed process left is also removed while others use the store', async t => {
+  const used = join(base, 'used')
+  const patient = await filesystemStore(used)
+  const hasty = await filesystemStore(used, 100)
+  await writeFile(join(used, 'tmp', 'left'), '')
+  await wait(200)
+  await patient.put(newId(), Readable.from('body'))
+  t.deepEqual(await readdir(join(used, 'tmp')), ['left'], 'within its time')
+  await hasty.put(newId(), Readable.from('body'))
+  await comesTrue(async () => (await readdir(join(used, 'tmp'))).length === 0)
 })
 
 /** Open files of this store in this process. */

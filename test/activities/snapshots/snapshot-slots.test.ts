@@ -1,10 +1,11 @@
 import { getEventListeners, once } from 'node:events'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { ApplicationFailure } from '@temporalio/common'
 import test, { type ExecutionContext } from 'ava'
 import { type AppSnapshotOptions, appSnapshotActivities } from '../../../activities/app-snapshots.ts'
 import type { Release } from '../../../activities/releases/release.ts'
-import type { SnapshotRequest } from '../../../activities/snapshots/port.ts'
+import { FreezeTooLong, type SnapshotRequest } from '../../../activities/snapshots/port.ts'
 import { SlotLine, type Waiter } from '../../../activities/snapshots/slot-line.ts'
 import { snapshotSlots } from '../../../activities/snapshots/snapshot-slots.ts'
 import { appLocks } from '../../../activities/steps/app-locks.ts'
@@ -126,36 +127,57 @@ test('an unreachable database loses no slot before the lease expires', async t =
   t.true(short.signal.aborted)
 })
 
-test('a snapshot that loses its slot ends its child and its upload immediately, and reports it', async t => {
+/** A snapshot that was claimed by the run `lane`, and the host's step for it with these parts. */
+async function claimedSnapshot(hostId: string, parts: Pick<AppSnapshotOptions, 'store' | 'snapshots'>) {
   const { db } = await database
   const make = rows(db)
-  await make.host('h1')
+  await make.host(hostId)
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
   await db('operations').where({ id: operationId }).update({ state: 'success' })
-  await db('apps').where({ id: app.id }).update({ release: 1 })
+  await db('apps').where({ id: app.id }).update({ release: 1, host_id: hostId })
   const wish = { appId: app.id, ownerId: user.id, actor: user.id, origin: 'manual', plans: defaultPlans } as const
   await queueSnapshot(db, wish)
-  const claim = { run: 'lane', step: 1 }
-  const { id } = (await claimNextOperationFor(db, { type: 'app', id: app.id }, claim, []))!
-  // It waited for its slot, and a deploy of its application did not wait for it.
-  await db('apps').where({ id: app.id }).update({ release: 2 })
-  const ended: string[] = []
-  const endless = (name: string, signal: AbortSignal) =>
-    once(signal, 'abort').then(() => {
-      ended.push(name)
-      throw new Error(`${name} was cut`)
-    })
+  const { id } = (await claimNextOperationFor(db, { type: 'app', id: app.id }, { run: 'lane', step: 1 }, []))!
   const { takeSnapshot } = appSnapshotActivities({
     ...({
       db,
       slots: snapshotSlots(db),
       engine: {},
       locks: appLocks(),
-      traits: { id: 'h1' },
+      traits: { id: hostId },
       sharedUid: 1000,
     } as never as AppSnapshotOptions),
     volumes: { path: () => '/nowhere', ensure: async () => {} } as never,
+    ...parts,
+  })
+  const release = { appId: app.id, hostId, number: 1, diskMb: 1 } as Release
+  return { db, app, id, take: () => takeSnapshot(release, id) }
+}
+
+test('a program that changes too much is copied once more, and then refused for this time', async t => {
+  const error = new FreezeTooLong('it changes too much')
+  const { db, id, take } = await claimedSnapshot('changes', {
+    store: { put: async (_id: string, body: Readable) => void body.destroy() } as never,
+    snapshots: { make: () => ({ body: new Readable(), totals: Promise.reject(error) }) } as never,
+  })
+  const attempt = (n: number) => {
+    const signal = new AbortController().signal
+    return t.throwsAsync(asActivity({ run: 'lane', step: 2 }, take, signal, n)) as Promise<ApplicationFailure>
+  }
+  t.like(await attempt(1), { type: 'FreezeTooLong', nonRetryable: false })
+  t.like(await attempt(2), { type: 'ACTION_FAILED', nonRetryable: true, message: error.message })
+  await releaseSnapshotSlot(db, 'changes', id)
+})
+
+test('a snapshot that loses its slot ends its child and its upload immediately, and reports it', async t => {
+  const ended: string[] = []
+  const endless = (name: string, signal: AbortSignal) =>
+    once(signal, 'abort').then(() => {
+      ended.push(name)
+      throw new Error(`${name} was cut`)
+    })
+  const { db, app, id, take } = await claimedSnapshot('loses', {
     store: {
       put: (_id: string, _body: Readable, { signal }: { signal: AbortSignal }) => endless('upload', signal),
     } as never,
@@ -163,11 +185,12 @@ test('a snapshot that loses its slot ends its child and its upload immediately, 
       make: ({ signal }: SnapshotRequest) => ({ body: new Readable(), totals: endless('child', signal) }),
     } as never,
   })
-  const release = { appId: app.id, hostId: 'h1', number: 1, diskMb: 1 } as Release
-  const taken = asActivity({ run: 'lane', step: 2 }, () => takeSnapshot(release, id))
-  const place = { subject: 'snapshot/h1', holder: id }
+  // It waited for its slot, and a deploy of its application did not wait for it.
+  await db('apps').where({ id: app.id }).update({ release: 2 })
+  const taken = asActivity({ run: 'lane', step: 2 }, take)
+  const place = { subject: 'snapshot/loses', holder: id }
   await comesTrue(async () => Boolean(await db('operations').where({ id, step: 'copying files' }).first()))
-  t.true(await holdSnapshotSlot(db, 'h1', 'third'))
+  t.true(await holdSnapshotSlot(db, 'loses', 'third'))
   t.is(await db('blob_leases').where(place).update({ holder: 'another' }), 1)
   t.like(await t.throwsAsync(taken, lost), { type: placeLost })
   t.deepEqual(ended.sort(), ['child', 'upload'])

@@ -7,9 +7,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import test, { type ExecutionContext } from 'ava'
 import { withCode } from '../../../activities/failures.ts'
-import { type Filling, SnapshotCorrupt, SnapshotRefused } from '../../../activities/snapshots/port.ts'
+import { type Filling, FreezeTooLong, SnapshotCorrupt, SnapshotRefused } from '../../../activities/snapshots/port.ts'
 import { snapshots } from '../../../activities/snapshots/process.ts'
 import { readSnapshot } from '../../../activities/snapshots/read.ts'
+import { MiB } from '../../../lib/bytes.ts'
 import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { lay, ownFolder, seen } from '../../kit/folders.ts'
@@ -297,11 +298,26 @@ test('a program that would be frozen for too long resumes, and its snapshot fail
       resume: async () => void calls.push('resume'),
     }),
   )
-  await t.throwsAsync(totals, { message: /frozen for over 0\.3 s/ }) // no reader: like a slow store
+  await t.throwsAsync(totals, { instanceOf: FreezeTooLong, message: /frozen for over 0\.3 s/ }) // no reader: like a slow store
   t.deepEqual(calls, ['pause', 'resume'])
   await t.throwsAsync(async () => {
     for await (const piece of body) fs.appendFileSync(archive, piece)
   })
+})
+
+test('files for which a snapshot requires too much memory are refused with their number: no retry could change it', async t => {
+  const { files, target, archive } = places(t)
+  for (let n = 0; n < 40_000; n++) fs.writeFileSync(join(files, `${n}`), '')
+  const peakOf = async (folder: string) => {
+    let peak = 0
+    await snapshotTo(archive, snapshots({ observe: bytes => (peak = bytes) }), requestOf(folder))
+    return peak
+  }
+  const half = (await peakOf(target)) / 2 + (await peakOf(files)) / 2
+  const { totals, body } = snapshots({ memoryMb: half / MiB }).make(requestOf(files))
+  body.on('error', () => {}).resume()
+  const error = await t.throwsAsync(totals, { instanceOf: SnapshotRefused })
+  t.regex(error!.message, /too much memory: there are over \d+,000 of them\.$/)
 })
 
 for (const moment of ['before', 'during'] as const)

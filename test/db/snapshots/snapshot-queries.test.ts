@@ -1,7 +1,6 @@
 import test from 'ava'
 import { type Db, openDatabase } from '../../../db/database.ts'
-import { listDatabasesDueForSnapshot } from '../../../db/snapshots/automatic-database-snapshots.ts'
-import { listAppsDueForSnapshot } from '../../../db/snapshots/automatic-snapshots.ts'
+import { listDueForSnapshot } from '../../../db/snapshots/automatic-snapshots.ts'
 import { snapshotRetention, sweepSnapshots } from '../../../db/snapshots/snapshot-retention.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -92,16 +91,14 @@ test.before(async () => {
 
 test.serial('daily snapshots read the last snapshots of each application, however many it has', async t => {
   const { db } = await database
-  const seen = await snapshotsLookedAt(db, trx =>
-    listAppsDueForSnapshot(trx, { plans, everySeconds, retrySeconds: 3600 }),
-  )
+  const seen = await snapshotsLookedAt(db, trx => listDueForSnapshot(trx, { plans, everySeconds, retrySeconds: 3600 }))
   t.true(seen > 0 && seen <= 3 * (applications + 1), `${seen} of ${applications * snapshotsOfEach}`)
 })
 
 test.serial('daily snapshots of databases read the last snapshots of each, however many it has', async t => {
   const { db } = await database
   const seen = await snapshotsLookedAt(db, trx =>
-    listDatabasesDueForSnapshot(trx, { plans, everySeconds, retrySeconds: 3600 }),
+    listDueForSnapshot(trx, { plans, everySeconds, retrySeconds: 3600 }, 'database'),
   )
   t.true(seen > 0 && seen <= 3 * databases, `${seen} of ${databases * snapshotsOfEach}`)
 })

@@ -53,7 +53,8 @@ async function cloneTemplate(
   })
   const url = new URL(adminUrl)
   url.pathname = `/${name}`
-  const db = openDatabase({ url: url.href, pool: 10, applicationName: 'berth-test', waitMs: 30_000 })
+  const patient = { waitMs: 30_000, idleTransactionMs: 0 } // tests hold locks
+  const db = openDatabase({ url: url.href, pool: 10, applicationName: 'berth-test', ...patient })
   undo.push(() => db.destroy())
   return { db, url: url.href }
 }

@@ -137,6 +137,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
     upkeepTimes: { idleSeconds: 86_400, drawnSeconds: 604_800, unreferencedSeconds: 60, downloadSeconds: 3600 },
     drawnAheadSeconds: 21_600,
+    heldAllocationSeconds: 7200,
     receiptDays: 90,
     idleReceiptDays: 1,
   },
@@ -415,6 +416,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       statementMs: 5000,
       requestStatementMs: 2300,
       answerMs: 500,
+      idleTransactionMs: 10_000,
+      clientAwayMs: 25_000,
       connectionLifeMs: 60_000, // A62
       admissionMs: 2800,
     },
@@ -530,7 +533,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     changesRetainedMinutes: 10,
     snapshotLooks: { atOnce: 100, withoutPlanSeconds: 21_600 },
     owedPurges: { afterSeconds: 15, againSeconds: 600, atOnce: 100 },
-    databaseSnapshotRules: { daysAfterPlan: 30, maxRetrySeconds: 21_600, warnDays: 3 },
+    automaticSnapshotRules: { daysAfterPlan: 30, maxRetrySeconds: 21_600, warnDays: 3 },
   },
   'seal.ts': { firstKeyId: 1 },
   // Contract 4.26.

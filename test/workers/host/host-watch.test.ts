@@ -383,6 +383,32 @@ test('a host is checked after every event, and waiting for the next leaks nothin
   t.true(looks >= 15)
 })
 
+test('a deploy that ends during a comparison is not replaced by the version that the comparison has seen', async t => {
+  const { db, app, hostId, row } = await running()
+  const old = container(app, { hostPort: 4001 }) // recorded with another port
+  const engine = engineWith(hostId, [old])
+  const inspect = engine.inspect.bind(engine)
+  engine.inspect = async name => {
+    const state = await inspect(name)
+    const startedAt = new Date()
+    await apps.recordStarted(db, app.id, { release: 2, containerId: 'c2', hostPort: 4002, bootId: 'boot-1', startedAt })
+    return state
+  }
+  const volumes = { list: async () => [] } as never
+  await reconcile({ locks: appLocks(), db, hostId, boot: inBoot('boot-1'), log, engine, volumes })
+  t.like(await row(), { release: 2, container_id: 'c2', host_port: 4002 })
+  engine.inspect = inspect
+  await apps.recordStarted(db, app.id, {
+    release: 1,
+    containerId: 'c1',
+    hostPort: 4000,
+    bootId: 'boot-1',
+    startedAt: old.startedAt!,
+  })
+  await reconcile({ locks: appLocks(), db, hostId, boot: inBoot('boot-1'), log, engine, volumes })
+  t.like(await row(), { release: 1, container_id: 'c1', host_port: 4001 }, 'without one it is recorded')
+})
+
 test('a start while the watch waits to stop a program is not undone', async t => {
   const { db, app, hostId } = await running()
   await apps.recordDesiredState(db, app.id, 'stopped')

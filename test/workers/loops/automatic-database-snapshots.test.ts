@@ -2,14 +2,14 @@ import test from 'ava'
 import { pino } from 'pino'
 import { transaction } from '../../../db/database.ts'
 import { queueDatabaseRestore, queueDatabaseSnapshot } from '../../../db/databases/database-snapshots.ts'
-import { postponeSnapshotWarning } from '../../../db/databases/database-warnings.ts'
 import * as segments from '../../../db/objects/segments.ts'
-import { listDatabasesDueForSnapshot } from '../../../db/snapshots/automatic-database-snapshots.ts'
+import { listDueForSnapshot } from '../../../db/snapshots/automatic-snapshots.ts'
 import { sweepSnapshots } from '../../../db/snapshots/snapshot-retention.ts'
+import { postponeSnapshotWarning } from '../../../db/snapshots/snapshot-warnings.ts'
 import { markSnapshotFailed, markSnapshotGood, type SnapshotRow } from '../../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
 import { newId } from '../../../policy/ids.ts'
-import { databaseSnapshotRules, snapshotLooks } from '../../../policy/rounds.ts'
+import { automaticSnapshotRules, snapshotLooks } from '../../../policy/rounds.ts'
 import { type AutomaticOptions, queueDue, warnOfMissingSnapshots } from '../../../workers/loops/automatic-snapshots.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -54,7 +54,7 @@ function optionsWith(db: AutomaticOptions['db'], more: Partial<AutomaticOptions>
 const round = async (more: Partial<AutomaticOptions> = {}) =>
   queueDue(optionsWith((await database).db, more), 'database')
 
-const warnings = async () => warnOfMissingSnapshots(optionsWith((await database).db))
+const warnings = async () => warnOfMissingSnapshots(optionsWith((await database).db), 'database')
 
 /** Time passes: what was is so many seconds longer ago. */
 async function pass(seconds: number): Promise<void> {
@@ -75,7 +75,7 @@ async function ended(id: string, state: 'good' | 'failed' = 'good', digest = id)
   if (state === 'good') {
     const stored = { segmentId: await segments.allocateSegment(db), size: 10, sha256: 'a'.repeat(64), digest }
     await transaction(db, async trx => {
-      await postponeSnapshotWarning(trx, id)
+      await postponeSnapshotWarning(trx, 'database', id)
       await markSnapshotGood(trx, row.operation_id, stored)
     })
   } else await markSnapshotFailed(db, row.operation_id)
@@ -182,11 +182,11 @@ test.serial('first snapshots are spread over the day', async t => {
   const { db } = await database
   const { owner_id: ownerId } = await store({ provisioned_at: ago(daySeconds / 2) })
   for (let n = 1; n < 60; n++) await store({ ownerId, provisioned_at: ago(daySeconds / 2) })
-  const { later } = await listDatabasesDueForSnapshot(db, {
-    plans,
-    everySeconds: daySeconds,
-    retrySeconds: hourSeconds,
-  })
+  const { later } = await listDueForSnapshot(
+    db,
+    { plans, everySeconds: daySeconds, retrySeconds: hourSeconds },
+    'database',
+  )
   t.true(later.length > 5 && later.length < 55, `${later.length} of 60 are due in the other half of the day`)
 })
 
@@ -266,7 +266,7 @@ test.serial('a round looks at a limited number of each host, and postpones those
        where d.id = ?`,
     [snapshotLooks.atOnce + 5, free.id],
   )
-  const look = () => listDatabasesDueForSnapshot(db, { plans, everySeconds: daySeconds, retrySeconds: hourSeconds })
+  const look = () => listDueForSnapshot(db, { plans, everySeconds: daySeconds, retrySeconds: hourSeconds }, 'database')
   t.is((await look()).later.length, snapshotLooks.atOnce)
   t.deepEqual(await round(), [])
   t.is((await look()).later.length, 6)
@@ -314,7 +314,7 @@ test.serial('after three days without a good snapshot the owner is warned once, 
   await pass(61)
   t.deepEqual(await warnings(), [id])
   t.deepEqual(await mails(), [
-    { template: 'database-snapshots-failing', fields: { database: 'orders', days: databaseSnapshotRules.warnDays } },
+    { template: 'database-snapshots-failing', fields: { database: 'orders', days: automaticSnapshotRules.warnDays } },
   ])
   await pass(5 * daySeconds)
   t.deepEqual(await warnings(), [], 'once')

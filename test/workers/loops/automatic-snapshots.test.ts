@@ -4,9 +4,10 @@ import type { AppRow } from '../../../db/apps/apps.ts'
 import { transaction } from '../../../db/database.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import { finishOperation } from '../../../db/operations/operations.ts'
-import { listAppsDueForSnapshot, postponeSnapshots } from '../../../db/snapshots/automatic-snapshots.ts'
+import { listDueForSnapshot, postponeSnapshots } from '../../../db/snapshots/automatic-snapshots.ts'
 import { queueRestore } from '../../../db/snapshots/restores.ts'
 import { sweepSnapshots } from '../../../db/snapshots/snapshot-retention.ts'
+import { postponeSnapshotWarning } from '../../../db/snapshots/snapshot-warnings.ts'
 import {
   findSnapshotByOperation,
   markSnapshotFailed,
@@ -16,7 +17,7 @@ import {
 } from '../../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
 import { snapshotLooks } from '../../../policy/rounds.ts'
-import { type AutomaticOptions, queueDue } from '../../../workers/loops/automatic-snapshots.ts'
+import { type AutomaticOptions, queueDue, warnOfMissingSnapshots } from '../../../workers/loops/automatic-snapshots.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -52,7 +53,12 @@ async function round(more: Partial<AutomaticOptions> = {}): Promise<string[]> {
 async function pass(seconds: number): Promise<void> {
   const { db } = await database
   await db.raw('update snapshots set created_at = created_at - make_interval(secs => ?)', [seconds])
-  await db.raw('update apps set snapshot_due_at = snapshot_due_at - make_interval(secs => ?)', [seconds])
+  await db.raw(
+    `update apps set snapshot_due_at = snapshot_due_at - make_interval(secs => :seconds),
+       snapshot_tried_at = snapshot_tried_at - make_interval(secs => :seconds),
+       snapshot_warn_at = snapshot_warn_at - make_interval(secs => :seconds)`,
+    { seconds },
+  )
 }
 
 /** Ends the snapshot in progress, which was requested `seconds` ago. */
@@ -123,7 +129,7 @@ test.serial('one host makes two at a time, of two accounts, the one that waits l
   for (const id of first) await made(id)
   const next = [...(await round()), ...(await round())]
   await made(second!)
-  t.deepEqual(new Set([...next, ...(await round())]), new Set([other, second === d.id ? e.id : d.id]))
+  t.deepEqual([...next, ...(await round())].sort(), [other!, second === d.id ? e.id : d.id].sort())
 })
 
 test.serial(
@@ -144,6 +150,41 @@ test.serial(
     t.deepEqual(await round(), [other.id])
   },
 )
+
+test.serial('two accounts with more applications than a round reads delay a third by one snapshot at most', async t => {
+  const { db } = await database
+  await rows(db).host('h1', { memoryMb: 10_000_000 })
+  const backlog = [await app(), await app()]
+  for (const [n, { id }] of backlog.entries())
+    await db.raw(
+      `insert into apps select copy.*
+         from apps a, generate_series(1, :many) n,
+              jsonb_populate_record(a, jsonb_build_object('id', lpad(to_hex(:n * 1000 + n), 24, '0'), 'uid', 50000 + :n * 1000 + n,
+                'subdomain', null, 'created_at', now() - interval '90 days', 'snapshot_due_at', now() - interval '9 days')) copy
+        where a.id = :id`,
+      { id, n: n + 1, many: snapshotLooks.atOnce + 5 },
+    )
+  const underWay = [...(await round()), ...(await round())]
+  t.is(underWay.length, 2)
+  // It waits for a moment, all the others for days.
+  const third = await app()
+  await db('apps')
+    .where({ id: third.id })
+    .update({ snapshot_due_at: ago(1) })
+  await made(underWay[0]!)
+  t.deepEqual(await round(), [third.id])
+  // From then on they alternate.
+  const fourth = await app('standard-4', 'h1', third.owner_id)
+  await db('apps')
+    .where({ id: fourth.id })
+    .update({ snapshot_due_at: ago(1) })
+  await made(third.id)
+  await made(underWay[1]!)
+  const owners = await db('apps')
+    .whereIn('id', [...(await round()), ...(await round())])
+    .pluck('owner_id')
+  t.deepEqual(owners.sort(), backlog.map(({ owner_id }) => owner_id).sort())
+})
 
 test.serial(
   'without a plan, after its end, for a blocked account, a silent host or an unprovisioned application there is none',
@@ -197,9 +238,9 @@ test.serial('a round reads only due applications, and a limited number of each h
   await pass(3601)
   t.deepEqual(await round(), [], 'its next one is not due, and now that is known')
   const wish = { plans, everySeconds: daySeconds, retrySeconds: 3600 }
-  t.deepEqual(await listAppsDueForSnapshot(db, wish), { due: [], later: [] })
+  t.deepEqual(await listDueForSnapshot(db, wish), { due: [], later: [] })
   await pass(daySeconds / 2)
-  const { later } = await listAppsDueForSnapshot(db, wish)
+  const { later } = await listDueForSnapshot(db, wish)
   t.deepEqual(later.map(one => one.id).sort(), free.map(one => one.id).sort())
 
   // More than a round looks at, before one that is due.
@@ -214,9 +255,8 @@ test.serial('a round reads only due applications, and a limited number of each h
     .update({ snapshot_due_at: ago(2 * daySeconds) })
   await pass(daySeconds)
   await rows(db).host('h1', { memoryMb: 65_536 }) // it was seen just now
-  t.is((await listAppsDueForSnapshot(db, wish)).later.length, snapshotLooks.atOnce)
-  t.deepEqual(await round(), [])
-  t.deepEqual(await round(), [id], 'its turn comes')
+  t.is((await listDueForSnapshot(db, wish)).later.length, snapshotLooks.atOnce - 1)
+  t.deepEqual(await round(), [id], 'the first of each account is among them')
 })
 
 test.serial('an account with a paid plan gets snapshots from then on', async t => {
@@ -231,7 +271,7 @@ test.serial('an account with a paid plan gets snapshots from then on', async t =
 test.serial('an application that is moved or locked during a round is not postponed', async t => {
   const { db } = await database
   const [moved, held] = [await app('free'), await app('free')]
-  const { later } = await listAppsDueForSnapshot(db, { plans, everySeconds: daySeconds, retrySeconds: 3600 })
+  const { later } = await listDueForSnapshot(db, { plans, everySeconds: daySeconds, retrySeconds: 3600 })
   t.is(later.length, 2)
   const due = ago(10)
   await db('apps').where({ id: moved.id }).update({ snapshot_due_at: due })
@@ -276,7 +316,7 @@ test.serial(
       .update({ created_at: ago(daySeconds + 60) })
     await db('apps')
       .where({ id: stuck! })
-      .update({ snapshot_due_at: ago(60) })
+      .update({ snapshot_due_at: ago(60), snapshot_tried_at: ago(daySeconds + 60) })
     t.deepEqual(await round(), [], 'ended in this round')
     t.is((await findSnapshotByOperation(db, queued))?.state, 'failed')
     t.deepEqual(await round(), [stuck!])
@@ -297,6 +337,37 @@ test.serial('a snapshot that cannot be queued delays no others', async t => {
   await made(b.id)
   t.deepEqual(await round(), [])
 })
+
+test.serial(
+  'one that fails is tried again after 1, 2, 4 and then every 6 hours; after three days its owner is warned once',
+  async t => {
+    const { db } = await database
+    const { id, name, owner_id: ownerId } = await app()
+    await app('free')
+    const lanes = { wake: async () => {} }
+    const warnings = () => warnOfMissingSnapshots({ db, plans, log, lanes, databaseLanes: lanes })
+    t.deepEqual(await round(), [id])
+    for (const hours of [1, 2, 4, 6, 6]) {
+      await made(id, { state: 'failed' })
+      await pass(hours * 3600 - 60)
+      t.deepEqual(await round(), [], `${hours} hours`)
+      await pass(61)
+      t.deepEqual(await round(), [id], `${hours} hours`)
+    }
+    await made(id, { state: 'failed' })
+    t.deepEqual(await warnings(), [])
+    await pass(3 * daySeconds - 19 * 3600)
+    t.deepEqual(await warnings(), [id])
+    await pass(daySeconds)
+    t.deepEqual(await warnings(), [], 'once')
+    t.deepEqual(await db('mails').where({ user_id: ownerId }).select('template', 'fields'), [
+      { template: 'app-snapshots-failing', fields: { app: name, days: 3 } },
+    ])
+    await transaction(db, trx => postponeSnapshotWarning(trx, 'app', id))
+    await pass(3 * daySeconds + 60)
+    t.deepEqual(await warnings(), [id], 'there was a good one')
+  },
+)
 
 test.serial('there is no snapshot during a restore', async t => {
   const { db } = await database

@@ -19,6 +19,7 @@ const [downgrade, signIn] = [newId(), newId()]
 
 /** What each template is queued with; one that is missing does not compile. */
 const queued: { [T in TemplateName]: QueuedFields<T> } = {
+  'app-snapshots-failing': { app, days: 3 },
   'certificate-failing': { hostname: 'shop.example.com', days: 14, reason: 'No valid A records found' },
   'database-disk': { database: app, usedMb: 870, limitMb: 1000, percent: 87 },
   'database-down': { database: app, ends: 5 },

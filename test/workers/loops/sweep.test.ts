@@ -60,6 +60,29 @@ test.serial('a segment of an object is retained for running downloads, others ar
   t.deepEqual(await Promise.all([archive, young, old].map(id => store.head(id))), [null, { size: 4 }, null])
 })
 
+test.serial(
+  'what a killed process has stored is swept 2 hours after it was held last, and nothing that is held',
+  async t => {
+    const { db } = await database
+    const store = await filesystemStore(folder)
+    const [dead, held] = await Promise.all([segments.allocateHeldSegment(db), segments.allocateHeldSegment(db)])
+    for (const id of [dead, held]) await store.put(id, Readable.from('half of a snapshot'))
+    const pass = (minutes: number) =>
+      db('segments')
+        .whereIn('id', [dead, held])
+        .update({ drawn_at: db.raw('drawn_at - make_interval(mins => ?)', [minutes]) })
+    await pass(115)
+    t.is(await sweep({ db, store }), 0)
+    await segments.holdAllocation(db, held)
+    await pass(6)
+    t.is(await sweep({ db, store }), 1)
+    t.deepEqual([await store.head(dead), await store.head(held)], [null, { size: 18 }])
+    const facts = { size: 18, sha256: 'a'.repeat(64) }
+    t.false(await segments.attachSegment(db, dead, facts))
+    t.true(await segments.attachSegment(db, held, facts))
+  },
+)
+
 test.serial('a segment that the store fails to delete delays no others, and is removed in the next round', async t => {
   const { db } = await database
   const store = await filesystemStore(folder)

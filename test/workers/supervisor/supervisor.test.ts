@@ -1,5 +1,5 @@
-import { spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync, spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,6 +11,7 @@ import { type ProcessSpec, restartDelayMs } from '../../../workers/supervisor/su
 import { endLeftovers, rotateLogs, runningProcesses, Supervisor } from '../../../workers/supervisor/supervisor.ts'
 
 import { comesTrue } from '../../kit/comes-true.ts'
+import { demandRoot } from '../../kit/root.ts'
 
 const ready =
   'process.send({ ready: true }); process.on("disconnect", () => process.exit()); setInterval(() => {}, 1000);'
@@ -184,10 +185,39 @@ test('logs are bounded, and their writers keep writing into the same file', t =>
   const path = join(folder, 'api.log')
   for (const letter of ['a', 'b', 'c', 'd']) {
     writeFileSync(path, letter.repeat(200), { flag: 'a' })
-    rotateLogs(folder, 100, 2)
+    rotateLogs(folder, 100, 2, line => t.fail(line))
   }
   t.is(readFileSync(path, 'utf8'), '')
   t.is(readFileSync(`${path}.1`, 'utf8'), 'd'.repeat(200))
   t.is(readFileSync(`${path}.2`, 'utf8'), 'c'.repeat(200))
   t.throws(() => readFileSync(`${path}.3`))
+})
+
+test('a full disk does not end the rotation of logs: what has no room for a copy is emptied, and frees room for others', t => {
+  demandRoot()
+  const folder = temporaryFolder(t)
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder])
+  t.teardown(() => execFileSync('umount', [folder]))
+  writeFileSync(join(folder, 'api.log.1'), 'older')
+  writeFileSync(join(folder, 'api.log'), 'a'.repeat(40_960))
+  writeFileSync(join(folder, 'worker.log'), 'b'.repeat(12_288))
+  t.throws(() => writeFileSync(join(folder, 'more'), 'c'.repeat(12_288)), { code: 'ENOSPC' })
+  const said: string[] = []
+  rotateLogs(folder, 100, 2, line => said.push(line))
+  const content = (name: string) => readFileSync(join(folder, name), 'utf8')
+  t.deepEqual(readdirSync(folder).sort(), ['api.log', 'api.log.1', 'more', 'worker.log', 'worker.log.1'])
+  t.deepEqual([content('api.log'), content('api.log.1')], ['', 'older'])
+  t.deepEqual([content('worker.log'), content('worker.log.1')], ['', 'b'.repeat(12_288)])
+  t.deepEqual(said, [`${folder}/api.log is emptied without a copy, for which the disk has no room.`])
+})
+
+test('a log that cannot be rotated does not end the rotation of others', t => {
+  const folder = temporaryFolder(t)
+  mkdirSync(join(folder, 'api.log.0'))
+  for (const name of ['api', 'worker']) writeFileSync(join(folder, `${name}.log`), name.repeat(100))
+  const said: string[] = []
+  rotateLogs(folder, 100, 2, line => said.push(line))
+  t.is(readFileSync(join(folder, 'worker.log'), 'utf8'), '')
+  t.is(said.length, 1)
+  t.regex(said[0]!, /^The log api\.log could not be rotated: /)
 })

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { type LiveEvent, LiveFeed } from '../../../activities/live/live-feed.ts'
 import { MiB } from '../../../lib/bytes.ts'
-import { type HostRoute, type HostServerOptions, newestContainer } from './host-route.ts'
+import { type HostRoute, type HostServerOptions, servingContainer } from './host-route.ts'
 
 /** A reader that lags behind by this is cut off; it may connect again. */
 const maxBufferedBytes = MiB
@@ -16,8 +16,8 @@ class SharedFeed {
 
   constructor(appId: string, host: HostServerOptions, forget: () => void) {
     this.#forget = forget
-    const newest = () => newestContainer(host, appId)
-    this.#feed = new LiveFeed({ engine: host.engine, newest }, event => this.#gather(event))
+    const current = () => servingContainer(host, appId)
+    this.#feed = new LiveFeed({ engine: host.engine, current }, event => this.#gather(event))
     void this.#feed.run().then(() => {
       forget()
       this.#flush()

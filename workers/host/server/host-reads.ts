@@ -3,11 +3,15 @@ import { databaseContainerName, databaseVolume } from '../../../activities/datab
 import { shownState } from '../../../activities/live/live-feed.ts'
 import { loadDatabase } from '../../../db/databases/databases.ts'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
+import { TtlCache } from '../../../lib/async/ttl-cache.ts'
 import { MiB } from '../../../lib/bytes.ts'
 import { logSlots } from '../../../policy/hosts/host-slots.ts'
-import { type HostRoute, type HostServerOptions, newestContainer } from './host-route.ts'
+import { type HostRoute, type HostServerOptions, printingContainer, servingContainer } from './host-route.ts'
 
 const maxLogBytes = MiB
+
+/** How long a count of files is shown; longer than one may take (activities/volumes/folder.ts), so that a volume has one at a time. */
+const usageSeconds = 30
 
 /** Maximum wait for a slot; the caller has given up by then. */
 const slotWaitMs = 3000
@@ -21,7 +25,8 @@ interface Place {
 /** Null = it is not on this host. */
 type Find = (host: HostServerOptions, id: string) => Promise<Place | null>
 
-const appPlace: Find = async (host, appId) => ({ container: await newestContainer(host, appId), volume: appId })
+const appPlace: Find = async (host, appId) => ({ container: await servingContainer(host, appId), volume: appId })
+const printingPlace: Find = async (host, appId) => ({ container: await printingContainer(host, appId), volume: appId })
 
 /** A database that is restored has two generations for a while; the row says which one serves. */
 const databasePlace: Find = async ({ db, engine, hostId }, databaseId) => {
@@ -33,11 +38,18 @@ const databasePlace: Find = async ({ db, engine, hostId }, databaseId) => {
 /** Figures and logs of one application or one database. */
 export function readRoutes(): Record<'apps' | 'databases', readonly HostRoute[]> {
   const logReaders = new FairSlots(logSlots)
-  const routesOf = (find: Find) => [statsRoute(find), logsRoute(find, logReaders)]
-  return { apps: routesOf(appPlace), databases: routesOf(databasePlace) }
+  const usage = new TtlCache<number>(usageSeconds)
+  const routesOf = (find: Find, printing = find) => [statsRoute(find, usage), logsRoute(printing, logReaders)]
+  return { apps: routesOf(appPlace, printingPlace), databases: routesOf(databasePlace) }
 }
 
-function statsRoute(find: Find): HostRoute {
+/** Without disks of their own, all files of a volume are counted: once for all who ask, and not at each status. */
+function usedBytes({ volumes }: HostServerOptions, volume: string, usage: TtlCache<number>): Promise<number> {
+  const count = () => volumes.usedBytes(volume).catch(() => 0)
+  return volumes.quota === 'checked' ? usage.of(volume, count) : count()
+}
+
+function statsRoute(find: Find, usage: TtlCache<number>): HostRoute {
   return {
     method: 'GET',
     name: 'stats',
@@ -47,7 +59,7 @@ function statsRoute(find: Find): HostRoute {
       const { container, volume } = place
       const [stats, storageBytes] = await Promise.all([
         container?.running ? host.engine.stats(container.name) : null,
-        host.volumes.usedBytes(volume).catch(() => 0),
+        usedBytes(host, volume, usage),
       ])
       ctx.body = { state: container && shownState(container), stats, storageBytes }
     },

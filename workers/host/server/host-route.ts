@@ -1,9 +1,16 @@
 import type Koa from 'koa'
 import type { Logger } from 'pino'
-import { type ContainerHost, type ContainerState, labels } from '../../../activities/containers/port.ts'
+import {
+  type ContainerHost,
+  type ContainerState,
+  type ListedContainer,
+  labels,
+} from '../../../activities/containers/port.ts'
 import type { AppLocks } from '../../../activities/steps/app-locks.ts'
 import type { Volumes } from '../../../activities/volumes/port.ts'
+import { loadApp } from '../../../db/apps/apps.ts'
 import type { Db } from '../../../db/database.ts'
+import { isBeingDeployed } from '../../../db/deploys/deployments.ts'
 
 export interface HostServerOptions {
   db: Db
@@ -26,12 +33,40 @@ export interface HostRoute {
   handle(ctx: Koa.Context, id: string, host: HostServerOptions): Promise<void>
 }
 
-/** The container of the highest release: the one that serves, or that has just failed. */
-export async function newestContainer(
-  { engine, hostId }: Pick<HostServerOptions, 'engine' | 'hostId'>,
-  appId: string,
-): Promise<ContainerState | null> {
-  const containers = await engine.list({ [labels.host]: hostId, [labels.app]: appId, [labels.role]: 'app' })
-  const [newest] = containers.sort((a, b) => Number(b.labels[labels.release]) - Number(a.labels[labels.release]))
-  return newest ? engine.inspect(newest.name) : null
+type Host = Pick<HostServerOptions, 'db' | 'engine' | 'hostId'>
+
+/** The container of the release that serves; without one that of the newest, which starts or has just failed. */
+export async function servingContainer(host: Host, appId: string): Promise<ContainerState | null> {
+  return inspected(host, await servingOf(host, appId, await containersOf(host, appId)))
 }
+
+/** The container whose output is read: as long as a deploy runs its own, which may fail; else the one that serves. */
+export async function printingContainer(host: Host, appId: string): Promise<ContainerState | null> {
+  const containers = await containersOf(host, appId)
+  const [newest, ...older] = containers
+  const isNew = newest && older.length > 0 && (await isBeingDeployed(host.db, appId, releaseOf(newest)))
+  return inspected(host, isNew ? newest : await servingOf(host, appId, containers))
+}
+
+const releaseOf = (container: ListedContainer): number => Number(container.labels[labels.release])
+
+/** The newest release first. */
+async function containersOf({ engine, hostId }: Host, appId: string): Promise<ListedContainer[]> {
+  const containers = await engine.list({ [labels.host]: hostId, [labels.app]: appId, [labels.role]: 'app' })
+  return containers.sort((a, b) => releaseOf(b) - releaseOf(a))
+}
+
+/** Asks for the row, which says what serves, only while there are several. */
+async function servingOf(
+  { db }: Host,
+  appId: string,
+  containers: readonly ListedContainer[],
+): Promise<ListedContainer | undefined> {
+  const [newest, ...older] = containers
+  if (older.length === 0) return newest
+  const row = await loadApp(db, appId)
+  return containers.find(container => releaseOf(container) === row?.release) ?? newest
+}
+
+const inspected = ({ engine }: Host, container: ListedContainer | undefined) =>
+  container ? engine.inspect(container.name) : null

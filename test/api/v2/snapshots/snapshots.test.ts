@@ -11,6 +11,7 @@ import { TtlCache } from '../../../../lib/async/ttl-cache.ts'
 import { commandTimeouts } from '../../../../policy/timeouts.ts'
 import type { Answer, TestUser } from '../../../kit/actors/api.ts'
 import { testApi } from '../../../kit/actors/api.ts'
+import { sweep } from '../../../kit/objects/sweep.ts'
 import { makeWorkspace } from '../../../kit/rows/workspaces.ts'
 
 const api = testApi()
@@ -132,6 +133,32 @@ test.serial('links support ranges and HEAD, and every changed link is refused', 
   )
   t.deepEqual([...new Set(actual)], ['404 Not found\n'])
   t.is((await fetched(url, { method: 'POST' })).status, 404)
+})
+
+test.serial('a download that goes on after a later snapshot has the same files joins no two archives', async t => {
+  const { ana, path } = await app()
+  const { db, store } = api()
+  const [first, second] = [randomBytes(1000), randomBytes(1000)]
+  const taking = [first, second]
+  api().lanes.outcome = async operation => {
+    await take(operation, taking.shift(), 'the same files')
+    return { state: 'success' }
+  }
+  const { url } = await snapshotOf(ana, path)
+  const begun = await fetched(url, { headers: { range: 'bytes=0-499' } })
+  const { segment_id: before } = await db('snapshots').where({ owner_id: ana.id }).first('segment_id')
+  await snapshotOf(ana, path)
+  const rest = await fetched(url, { headers: { range: 'bytes=500-', 'if-range': begun.headers.get('etag')! } })
+  t.is(rest.status, 200)
+  t.deepEqual(Buffer.from(await rest.arrayBuffer()), second)
+
+  const released = db('segments').where({ id: before })
+  t.is((await released.clone().first()).refs, 0)
+  await sweep({ db, store }, { unreferencedSeconds: 0 })
+  t.truthy(await store.head(before), 'it may still be read')
+  await released.clone().update({ zero_since: db.raw(`zero_since - interval '1 hour'`) })
+  await sweep({ db, store })
+  t.is(await store.head(before), null)
 })
 
 test.serial('a slow snapshot continues: 202, then 409, then it is listed', async t => {
