@@ -53,7 +53,8 @@ export async function storeUploadPart(
   if (others + body.size > upload.max_bytes) return 'too large'
   await lockUploads(trx, upload.owner_id) // so that concurrent parts are all counted
   if (body.size > (await readUploadRoom(trx, upload, part, limit))) return 'no room'
-  if (!(await (shared ? shareSegment(trx, segmentId) : attachSegment(trx, segmentId, body)))) return 'swept'
+  if (!(await (shared ? shareSegment(trx, segmentId) : attachSegment(trx, segmentId, body, { partOnly: true }))))
+    return 'swept'
   await trx('upload_parts')
     .insert({ upload_id: uploadId, part, segment_id: segmentId, size: body.size, md5: body.md5, checksum })
     .onConflict(['upload_id', 'part'])

@@ -135,7 +135,10 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       sample: { everySeconds: 3600 },
       recount: { everySeconds: 21_600 },
     },
-    upkeepTimes: { idleSeconds: 86_400, drawnSeconds: 604_800, unreferencedSeconds: 60, downloadSeconds: 3600 },
+    upkeepTimes: {
+      ...{ idleSeconds: 86_400, drawnSeconds: 604_800, unreferencedSeconds: 60, downloadSeconds: 3600 },
+      retrySeconds: 600,
+    },
     drawnAheadSeconds: 21_600,
     receiptDays: 90,
     idleReceiptDays: 1,
