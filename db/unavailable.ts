@@ -4,6 +4,15 @@ export function sqlState(error: unknown): string {
   return typeof code === 'string' ? code : ''
 }
 
+/** A transaction waited too long behind others of its account: it did not begin. */
+export class NoTurn extends Error {
+  override name = 'NoTurn'
+
+  constructor() {
+    super('a transaction waited too long behind others of its account')
+  }
+}
+
 /** True when Postgres gave no answer: it is down or starting, the pool is full, the connection was cut, or a timeout cancelled the statement. */
 export function isUnavailable(error: unknown): boolean {
   const state = sqlState(error)
@@ -13,7 +22,7 @@ export function isUnavailable(error: unknown): boolean {
   )
     return true
   const text = error instanceof Error ? `${error.name} ${error.message}` : ''
-  return /KnexTimeoutError|Connection terminated|Query read timeout|timeout exceeded when trying to connect|Connection ended|is not queryable/i.test(
+  return /KnexTimeoutError|NoTurn|Connection terminated|Query read timeout|timeout exceeded when trying to connect|Connection ended|is not queryable/i.test(
     text,
   )
 }
@@ -26,6 +35,7 @@ export function isWithoutEffect(error: unknown): boolean {
     severity === 'ERROR' ||
     name === 'KnexTimeoutError' ||
     name === 'NotBegun' ||
+    name === 'NoTurn' ||
     code === 'ECONNREFUSED' ||
     code === 'ENOENT'
   )

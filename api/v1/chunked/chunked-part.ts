@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { transaction } from '../../../db/database.ts'
+import { ownTransaction } from '../../../db/locked-slots.ts'
 import { storeUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
 import { readUploadRoom } from '../../../db/objects/uploads/upload-room.ts'
 import type { UploadRow } from '../../../db/objects/uploads/uploads.ts'
@@ -90,7 +90,7 @@ export const uploadPart = blobEndpoint({
         await reauthenticate({ auth: uploading }, exchange, services)
         const limit = includedBytes(caller)
         const part = { uploadId: upload.id, part: query.part, segmentId, body, limit }
-        const outcome = await transaction(services.db, trx => storeUploadPart(trx, part))
+        const outcome = await ownTransaction(services.db, caller.user.id, trx => storeUploadPart(trx, part))
         if (outcome !== 'stored') throw new ApiError(outcomes[outcome])
         return { part: query.part, size: body.size, etag: body.md5 }
       } catch (error) {

@@ -5,7 +5,7 @@ import { findObject, removeObject } from '../../../db/objects/objects.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import { completeUpload } from '../../../db/objects/uploads/upload-ends.ts'
 import { storeUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
-import { openUpload } from '../../../db/objects/uploads/uploads.ts'
+import { type NewUpload, openUpload } from '../../../db/objects/uploads/uploads.ts'
 import { newId } from '../../../policy/ids.ts'
 import { wholeParts } from '../../../policy/objects/uploads/chunked.ts'
 import { FailingStore } from '../../kit/fakes/failing-store.ts'
@@ -30,7 +30,7 @@ async function openedUpload(db: Db, ownerId: string, key: string): Promise<strin
       expires_at: null,
     },
     ...{ max_parts: 10, max_bytes: 1000, upload_token_id: null },
-  } as const
+  } as NewUpload
   return (await transaction(db, trx => openUpload(trx, upload, 10)))!
 }
 
