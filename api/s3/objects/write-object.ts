@@ -27,7 +27,8 @@ export function assertMayWrite({ caller, stored }: Pick<S3Call, 'caller' | 'stor
 }
 
 /** Bytes of one body, by the wire and by the rule. */
-export const bodyRules = (bucket: ObjectName['bucket'], { maxBytes }: WriteTerms): BodyRules => ({
+export const bodyRules = ({ ownerId, bucket }: ObjectName, { maxBytes }: WriteTerms): BodyRules => ({
+  ownerId,
   maxBytes: Math.min(maxBytes, s3Limits.putBytes),
   tooLarge: 'FILE_TOO_LARGE',
   unstored: unavailableStorage(bucket),

@@ -119,6 +119,7 @@ async function copyBytes(
     const sum = algorithm && checksumFrom(algorithm)
     const body = Readable.from(copied(Buffer.isBuffer(opened) ? [opened] : opened, sum))
     const rules = {
+      ownerId: caller.user.id,
       maxBytes: s3Limits.putBytes,
       tooLarge: 'FILE_TOO_LARGE',
       unstored: unavailableStorage(stored),

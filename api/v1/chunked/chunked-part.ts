@@ -27,7 +27,8 @@ const partField = z
   .meta({ openapi: { type: 'integer', minimum: 1, maximum: 9999, description: 'At most max_parts of the upload.' } })
 
 /** A part without a declared length must still fit into the remaining room. */
-const reception = (room: number, { bucket }: UploadRow): BodyRules => ({
+const reception = (room: number, { bucket, owner_id: ownerId }: UploadRow): BodyRules => ({
+  ownerId,
   maxBytes: Math.min(room, chunkBytes.max),
   tooLarge: room < chunkBytes.max ? 'STORAGE_QUOTA_EXCEEDED' : 'CHUNK_TOO_LARGE',
   unstored: unavailableStorage(bucket),

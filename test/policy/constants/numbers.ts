@@ -143,6 +143,13 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     receiptDays: 90,
     idleReceiptDays: 1,
   },
+  'objects/store-limits.ts': {
+    storeSyncs: {
+      ...{ everyBytes: 33_554_432, smallBytes: 1_048_576 },
+      ...{ large: { atOnce: 4, perSubject: 2 }, small: { atOnce: 8, perSubject: 6 } },
+    },
+    storeFloor: { bytes: 1_073_741_824, share: 0.02, lookMs: 1000 },
+  },
   // A mailed code has 8 characters, and `confirmCode` is exactly that long.
   'accounts/mailed-codes.ts': { codeLength: 8 },
   // 64 MB of documents of S3, 16 MB of an account's. Q2: 25 MB of deliveries of one address, network or account. Q3: 64 MB of JSON of an account. Contract 9.6: 25 MB each. Q21: 1 MB and 30 s alongside a file. Q22: 60 s.
