@@ -113,7 +113,10 @@ class FilesystemStore implements ObjectStore {
   }
 
   async delete(id: string): Promise<void> {
-    await rm(this.#path(id), { force: true })
+    const path = this.#path(id)
+    await rm(path, { force: true })
+    // Also of an absent one: who removed it may have died before this. Its row is deleted next, and a power cut must not bring it back.
+    await this.#sync(dirname(path)).catch(unlessMissing)
   }
 
   async open(id: string): Promise<FileHandle> {

@@ -80,6 +80,35 @@ test('no put into a new folder is answered before the names of the folder and of
   t.true(synced.includes(join(folder, 'o/ef')), 'a failed sync is tried again')
 })
 
+test('a deletion is answered when it is durable, also that of a body which is missing', async t => {
+  const folder = await mkdtemp(join(tmpdir(), 'berth-syncs-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  let synced: string[] = []
+  let held = Promise.resolve()
+  const store = await filesystemStore(folder, undefined, async path => {
+    synced.push(path)
+    await held
+  })
+  const id = 'abcd000000000001'
+  await store.put(id, bodyOf(Buffer.from('x')))
+  synced = []
+  let release = () => {}
+  held = new Promise(resolve => {
+    release = resolve
+  })
+  let isAnswered = false
+  const deletion = store.delete(id).then(() => {
+    isAnswered = true
+  })
+  await comesTrue(() => synced.includes(join(folder, 'o/ab/cd')))
+  t.deepEqual([isAnswered, await store.head(id)], [false, null])
+  release()
+  await deletion
+  synced = []
+  await store.delete(id)
+  t.deepEqual(synced, [join(folder, 'o/ab/cd')])
+})
+
 /** Files whose syncs end when the test says so. */
 function heldFiles() {
   const started: string[] = []
