@@ -98,8 +98,9 @@ export async function reservingFor<T>(
   caller: Caller,
   services: Services,
   write: (charge: StorageCharge) => Promise<T>,
+  completing?: string,
 ): Promise<T> {
-  const reserving = (replaced: number) => withReservedStorage(services, caller, { size, replaced }, write)
+  const reserving = (replaced: number) => withReservedStorage(services, caller, { size, replaced, completing }, write)
   try {
     return await reserving(0)
   } catch (error) {

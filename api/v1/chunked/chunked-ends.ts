@@ -59,7 +59,7 @@ export const completeChunkedUpload = blobEndpoint({
         assertReserved(sizeOf(parts), size) // a part may have been replaced
         return parts
       }
-      const bytes = { size, replaced: await readReplacedBytes(services.db, upload) }
+      const bytes = { size, replaced: await readReplacedBytes(services.db, upload), completing: upload.id }
       const named = { id: upload.id, ownerId: caller.user.id }
       return withReservedStorage(services, caller, bytes, charge =>
         ownTransaction(services.db, caller.user.id, trx =>

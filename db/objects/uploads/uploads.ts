@@ -110,10 +110,10 @@ export interface OpenParts {
 const openSum = statement<OpenParts>(
   'uploads.open-bytes',
   `select coalesce(sum(part_bytes), 0)::float8 as bytes, coalesce(sum(part_count), 0)::integer as parts
-     from uploads where owner_id = $1 and state = 'open'`,
+     from uploads where owner_id = $1 and state = 'open' and id is distinct from $2::text`,
 )
 
-/** Parts of the open uploads of an account; its usage does not include them yet. */
-export async function readOpenParts(db: Db, ownerId: string): Promise<OpenParts> {
-  return (await openSum(db, [ownerId]))[0]!
+/** Parts of the open uploads of an account, except one; its usage does not include them yet. */
+export async function readOpenParts(db: Db, ownerId: string, except: string | null = null): Promise<OpenParts> {
+  return (await openSum(db, [ownerId, except]))[0]!
 }
