@@ -23,6 +23,8 @@ export const s3Limits = {
   form: { files: 1, fields: 100, parts: 110, headerPairs: 100 },
   /** Names and values of `x-amz-meta-` headers. */
   metadataBytes: 2 * KiB,
+  /** Values of all headers that are stored with an object, tags excepted. */
+  headerBytes: 4 * KiB,
   tags: 10,
   tagKeyCharacters: 128,
   tagValueCharacters: 256,

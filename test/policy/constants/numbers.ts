@@ -627,6 +627,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       formBytes: 20_480,
       form: { files: 1, fields: 100, parts: 110, headerPairs: 100 },
       metadataBytes: 2048,
+      headerBytes: 4096,
       tags: 10,
       tagKeyCharacters: 128,
       tagValueCharacters: 256,
