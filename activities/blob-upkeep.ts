@@ -1,7 +1,7 @@
 import type { Db } from '../db/database.ts'
 import { checkReceiptLines, closeReceipt, openReceipt } from '../db/objects/blob-receipts.ts'
 import { applyRule, listDeletingRules, reclaimIdleUploads, removeExpiredObjects } from '../db/objects/object-ends.ts'
-import { foldUsageBatch, recountAllUsage, sampleUsage } from '../db/objects/usage-upkeep.ts'
+import { foldAllUsage, recountAllUsage, sampleUsage } from '../db/objects/usage-upkeep.ts'
 import type { Upkeep, UpkeepTimes } from '../policy/objects/blob-upkeep.ts'
 import type { ObjectStore } from './objects/port.ts'
 import { sweepSegments } from './objects/segment-sweep.ts'
@@ -33,7 +33,7 @@ export function blobUpkeep(db: Db, store: ObjectStore, times: UpkeepTimes) {
       await untilDone(() => sweepSegments({ db, store }, receiptId, times))
     },
     async foldUsage(): Promise<void> {
-      await untilDone(() => foldUsageBatch(db))
+      await foldAllUsage(db)
     },
     async sampleUsage(): Promise<void> {
       await sampleUsage(db)
@@ -41,10 +41,13 @@ export function blobUpkeep(db: Db, store: ObjectStore, times: UpkeepTimes) {
     async recountUsage(receiptId: string): Promise<void> {
       await recountAllUsage(db, receiptId)
     },
-    /** Checks that what the run removed is missing, and closes its receipt. */
+    /** Checks that what the run removed is missing, and closes its receipt, also where the check fails. */
     async closeReceipt(id: string, failure: string | null): Promise<void> {
-      await checkReceiptLines(db, id)
-      await closeReceipt(db, id, failure)
+      try {
+        await checkReceiptLines(db, id)
+      } finally {
+        await closeReceipt(db, id, failure)
+      }
     },
   }
 }

@@ -4,6 +4,15 @@ export function sqlState(error: unknown): string {
   return typeof code === 'string' ? code : ''
 }
 
+/** A transaction waited too long behind others of its account: it did not begin. */
+export class NoTurn extends Error {
+  override name = 'NoTurn'
+
+  constructor() {
+    super('a transaction waited too long behind others of its account')
+  }
+}
+
 /**
  * True when Postgres gave no answer: it is down or starting, the pool is full, the connection was cut, or a timeout ended the statement or
  * its transaction.
@@ -16,7 +25,7 @@ export function isUnavailable(error: unknown): boolean {
   )
     return true
   const text = error instanceof Error ? `${error.name} ${error.message}` : ''
-  return /KnexTimeoutError|Connection terminated|Query read timeout|timeout exceeded when trying to connect|Connection ended|is not queryable/i.test(
+  return /KnexTimeoutError|NoTurn|Connection terminated|Query read timeout|timeout exceeded when trying to connect|Connection ended|is not queryable/i.test(
     text,
   )
 }
@@ -29,6 +38,7 @@ export function isWithoutEffect(error: unknown): boolean {
     severity === 'ERROR' ||
     name === 'KnexTimeoutError' ||
     name === 'NotBegun' ||
+    name === 'NoTurn' ||
     code === 'ECONNREFUSED' ||
     code === 'ENOENT'
   )

@@ -9,6 +9,8 @@ import { unlessMissing } from '../../lib/folders/disk-names.ts'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { staleUploadMs } from '../../policy/timeouts.ts'
 import { BorrowedFile } from './borrowed-file.ts'
+import { DiskFloor } from './disk-floor.ts'
+import { DiskSyncs } from './disk-syncs.ts'
 import { rangeWithin, segmentPath } from './meter.ts'
 import { BodyNotFound, type BorrowedBody, type ObjectStore, type PutOptions, type StoredBody } from './port.ts'
 import { receive } from './receive.ts'
@@ -48,6 +50,7 @@ export const sharedFolderSync = (sync: SyncFolder = syncFolder): SyncFolder => s
 class FilesystemStore implements ObjectStore {
   readonly #folder: string
   readonly #sync: SyncFolder
+  readonly #floor: DiskFloor
   /** Folders whose names this process has synced, or is syncing: those of four digits of ids, and those above, about 66,000. */
   readonly #names = new Map<string, Promise<void>>()
 
@@ -57,6 +60,7 @@ class FilesystemStore implements ObjectStore {
 
   constructor(folder: string, sync: SyncFolder, temporaryMs: number) {
     this.#folder = folder
+    this.#floor = new DiskFloor(folder)
     this.#sync = sharedFolderSync(sync)
     this.#temporaryMs = temporaryMs
   }
@@ -66,7 +70,7 @@ class FilesystemStore implements ObjectStore {
     const target = this.#path(id)
     const temporary = join(this.#folder, 'tmp', randomUUID())
     try {
-      const stored = await write(temporary, body, options)
+      const stored = await write(temporary, body, options, this.#floor)
       await this.#publish(temporary, target)
       return stored
     } catch (error) {
@@ -119,7 +123,10 @@ class FilesystemStore implements ObjectStore {
   }
 
   async delete(id: string): Promise<void> {
-    await rm(this.#path(id), { force: true })
+    const path = this.#path(id)
+    await rm(path, { force: true })
+    // Also of an absent one: who removed it may have died before this. Its row is deleted next, and a power cut must not bring it back.
+    await this.#sync(dirname(path)).catch(unlessMissing)
   }
 
   async open(id: string): Promise<FileHandle> {
@@ -175,9 +182,13 @@ class FilesystemStore implements ObjectStore {
   }
 }
 
-async function write(path: string, body: Readable, options: PutOptions): Promise<StoredBody> {
-  const { file, ...stored } = await receive(open(path, 'wx', 0o600), body, options)
-  await file.datasync().finally(() => file.close())
+async function write(path: string, body: Readable, options: PutOptions, floor: DiskFloor): Promise<StoredBody> {
+  const opening = floor.assertFree().then(() => open(path, 'wx', 0o600))
+  const syncs = new DiskSyncs(options.ownerId ?? path)
+  const { file, ...stored } = await receive(opening, body, options, async (file, bytes) => {
+    if (await syncs.count(file, bytes)) await floor.assertFree()
+  })
+  await syncs.end(file).finally(() => file.close())
   return stored
 }
 

@@ -1,6 +1,6 @@
-import { Transform, type TransformCallback } from 'node:stream'
+import { Readable, Transform, type TransformCallback } from 'node:stream'
 import { crc32 } from 'node:zlib'
-import { KiB } from '../../lib/bytes.ts'
+import { KiB, MiB } from '../../lib/bytes.ts'
 import { BodyHash } from './body-hash.ts'
 import { BodyMismatch, BodyTooLarge, type PutOptions, type StoredBody } from './port.ts'
 
@@ -51,6 +51,29 @@ export class BodyMeter extends Transform {
   /** Size and hashes of what passed, after its end. */
   result(): StoredBody {
     return { size: this.#size, ...this.#hashes!, crc32: this.#crc32 }
+  }
+}
+
+/**
+ * The first `length` bytes of a stream; fails when it ends before. The source is destroyed when the reader has finished or stopped,
+ * so that the rest is not read when an endpoint sends more than was requested.
+ */
+export function exactly(source: Readable, length: number): Readable {
+  return Readable.from(pieces(source, length), { objectMode: false, highWaterMark: MiB })
+}
+
+async function* pieces(source: Readable, length: number): AsyncGenerator<Buffer> {
+  let left = length
+  try {
+    if (left > 0)
+      for await (const piece of source as AsyncIterable<Buffer>) {
+        yield piece.length > left ? piece.subarray(0, left) : piece
+        left -= Math.min(left, piece.length)
+        if (left === 0) return
+      }
+    if (left > 0) throw new Error(`The object store sent ${length - left} of ${length} bytes.`)
+  } finally {
+    source.destroy()
   }
 }
 

@@ -15,6 +15,8 @@ export interface PutOptions {
   /** Max bytes; a larger body is refused with `BodyTooLarge`. */
   maxBytes?: number
   signal?: AbortSignal
+  /** Id of the account whose body it is: accounts take turns with the disk. Without it the body takes turns by itself. */
+  ownerId?: string
   /** Nobody needs its MD5, which takes three times as long as SHA-256: a backend that does not either leaves it out. */
   withoutMd5?: true
 }

@@ -12,6 +12,8 @@ export async function receive(
   opening: Promise<FileHandle>,
   body: Readable,
   options: PutOptions,
+  /** Called with the number of bytes before each piece is written; a rejection ends the body. */
+  beforePiece?: (file: FileHandle, bytes: number) => Promise<void>,
 ): Promise<StoredBody & { file: FileHandle }> {
   // Until the pipeline listens, a client that disconnects must not crash this process.
   body.on('error', () => {})
@@ -27,7 +29,10 @@ export async function receive(
       throw error
     }
     const write = async (pieces: AsyncIterable<Buffer>) => {
-      for await (const piece of pieces) await writeWhole(sink, piece).catch(failed)
+      for await (const piece of pieces) {
+        await beforePiece?.(sink, piece.length).catch(failed)
+        await writeWhole(sink, piece).catch(failed)
+      }
     }
     await pipeline(body, meter, write, { signal: options.signal })
     return { ...meter.result(), file }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { addAbortSignal, Readable } from 'node:stream'
+import { addAbortSignal, type Readable } from 'node:stream'
 import {
   CreateBucketCommand,
   DeleteObjectCommand,
@@ -13,9 +13,9 @@ import {
 } from '@aws-sdk/client-s3'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
-import { KiB, MiB } from '../../lib/bytes.ts'
+import { KiB } from '../../lib/bytes.ts'
 import type { ObjectStoreConfig } from '../../policy/config.ts'
-import { beyond, segmentPath } from './meter.ts'
+import { beyond, exactly, segmentPath } from './meter.ts'
 import {
   BodyMismatch,
   BodyNotFound,
@@ -30,6 +30,8 @@ export type S3Config = Extract<ObjectStoreConfig, { kind: 's3' }>
 
 /** Deadline of calls without a body; an upload gets a second more for every MiB. */
 const callMs = 15_000
+/** Connections for calls without a body; one that waits longer than a connection may take fails. */
+const callSockets = 50
 
 /**
  * Bodies at any S3-compatible endpoint; creates the bucket when it is missing. Rejects when the endpoint does not answer, unless it
@@ -42,30 +44,46 @@ export async function s3Store(
   mayBeUnreachable = false,
 ): Promise<ObjectStore> {
   const { endpoint, region, bucket, accessKeyId, secretAccessKey } = config
-  const client = new S3Client({
-    endpoint,
-    region,
-    forcePathStyle: true,
-    credentials: { accessKeyId, secretAccessKey },
-    maxAttempts: 2,
-    // Newer checksums are sent in chunk frames, which some endpoints store as part of the body.
-    requestChecksumCalculation: 'WHEN_REQUIRED',
-    responseChecksumValidation: 'WHEN_REQUIRED',
-    requestHandler: { connectionTimeout: 3000, socketTimeout: 30_000 },
-  })
-  const ready = ensureBucket(client, bucket)
+  const clientWith = (maxSockets: number) =>
+    new S3Client({
+      endpoint,
+      region,
+      forcePathStyle: true,
+      credentials: { accessKeyId, secretAccessKey },
+      maxAttempts: 2,
+      // Newer checksums are sent in chunk frames, which some endpoints store as part of the body.
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+      requestHandler: {
+        connectionTimeout: 3000,
+        socketTimeout: 30_000,
+        httpAgent: { maxSockets },
+        httpsAgent: { maxSockets },
+      },
+    })
+  const clients = { bodies: clientWith(Number.POSITIVE_INFINITY), calls: clientWith(callSockets) }
+  const ready = ensureBucket(clients.calls, bucket)
   if (mayBeUnreachable) ready.catch(ignoreError('the store may be away now; each request reports it'))
   else await ready
-  return new S3Store(client, bucket, temporaryFolder)
+  return new S3Store(clients, bucket, temporaryFolder)
+}
+
+/**
+ * Two pools of connections. A body lasts as long as its reader or sender takes, so bodies have as many as they need: the connections of
+ * clients and the upload slots of accounts bound their number. Calls without a body are short, and never wait for bodies.
+ */
+interface Clients {
+  bodies: S3Client
+  calls: S3Client
 }
 
 class S3Store implements ObjectStore {
-  readonly #client: S3Client
+  readonly #clients: Clients
   readonly #bucket: string
   readonly #temporaryFolder: string
 
-  constructor(client: S3Client, bucket: string, temporaryFolder: string) {
-    this.#client = client
+  constructor(clients: Clients, bucket: string, temporaryFolder: string) {
+    this.#clients = clients
     this.#bucket = bucket
     this.#temporaryFolder = temporaryFolder
   }
@@ -93,7 +111,7 @@ class S3Store implements ObjectStore {
     const deadline = setTimeout(() => abort.abort(new Error('The object store did not answer in time.')), callMs)
     const abortSignal = signal ? AbortSignal.any([signal, abort.signal]) : abort.signal
     try {
-      const answer = await this.#client.send(new GetObjectCommand({ ...this.#key(id), Range }), { abortSignal })
+      const answer = await this.#clients.bodies.send(new GetObjectCommand({ ...this.#key(id), Range }), { abortSignal })
       const body = answer.Body as Readable
       const range = answer.ContentRange && /^bytes (\d+)-(\d+)\/\d+$/.exec(answer.ContentRange)
       const first = range ? Number(range[1]) : 0
@@ -126,7 +144,7 @@ class S3Store implements ObjectStore {
   }
 
   async delete(id: string): Promise<void> {
-    await this.#client
+    await this.#clients.calls
       .send(new DeleteObjectCommand(this.#key(id)), { abortSignal: AbortSignal.timeout(callMs) })
       .catch(unlessMissing)
   }
@@ -161,7 +179,7 @@ class S3Store implements ObjectStore {
         { step: 'build', name: 'signedPayload' },
       )
       try {
-        await this.#client.send(command, { abortSignal })
+        await this.#clients.bodies.send(command, { abortSignal })
         return
       } catch (error) {
         if (attempt === 2 || abortSignal.aborted || (statusOf(error) ?? 500) < 500) throw error
@@ -179,7 +197,7 @@ class S3Store implements ObjectStore {
   }
 
   async #head(key: { Bucket: string; Key: string }): Promise<{ size: number; etag?: string } | null> {
-    const answer = await this.#client
+    const answer = await this.#clients.calls
       .send(new HeadObjectCommand(key), { abortSignal: AbortSignal.timeout(callMs) })
       .catch(unlessMissing)
     return answer && { size: answer.ContentLength!, etag: answer.ETag }
@@ -222,27 +240,4 @@ async function openUnlinked(folder: string): Promise<FileHandle> {
   const file = await open(path, 'wx+', 0o600)
   await rm(path)
   return file
-}
-
-/**
- * The first `length` bytes of a stream; fails when it ends before. The source is destroyed when the reader has finished or stopped,
- * so that the rest is not read when an endpoint sends more than was requested.
- */
-function exactly(source: Readable, length: number): Readable {
-  return Readable.from(pieces(source, length), { objectMode: false, highWaterMark: MiB })
-}
-
-async function* pieces(source: Readable, length: number): AsyncGenerator<Buffer> {
-  let left = length
-  try {
-    if (left > 0)
-      for await (const piece of source as AsyncIterable<Buffer>) {
-        yield piece.length > left ? piece.subarray(0, left) : piece
-        left -= Math.min(left, piece.length)
-        if (left === 0) return
-      }
-    if (left > 0) throw new Error(`The object store sent ${length - left} of ${length} bytes.`)
-  } finally {
-    source.destroy()
-  }
 }

@@ -21,7 +21,7 @@ interface Sweep {
 /**
  * Removes unreferenced segments and returns their number. Each gets a line in the receipt with the result of the check afterwards. A
  * process that dies in between leaves segments in the state `dying`, with which the next run continues. One that the store fails
- * to delete does not stop the others; the first such failure is thrown at the end.
+ * to delete is tried again later, and stops no other; the first such failure is thrown at the end.
  */
 export async function sweepSegments(parts: Sweep, receiptId: string, times: segments.SweepTimes): Promise<number> {
   const sweepable = await segments.listSweepableSegments(parts.db, times)
@@ -46,8 +46,13 @@ async function removeSegment(
   times: segments.SweepTimes,
 ): Promise<boolean> {
   if (!(await segments.markOverdueSegmentForDeletion(db, id, times))) return false
-  await store.delete(id)
-  if (await store.head(id)) throw new Error(`The object store reported the deletion of ${id} but still has it.`)
+  try {
+    await store.delete(id)
+    if (await store.head(id)) throw new Error(`The object store reported the deletion of ${id} but still has it.`)
+  } catch (error) {
+    await segments.postponeDeletion(db, id, times.retrySeconds)
+    throw error
+  }
   const line = { ownerId: null, subject: id, why: reasons[state], bytes: size ?? 0, proof: 'HEAD: absent' }
   return transaction(db, async trx => {
     const removed = await segments.deleteSegmentRow(trx, id)

@@ -1,11 +1,10 @@
-import { openObject } from '../../db/objects/objects.ts'
 import { objectHeaders, publicHeaders } from '../../policy/objects/object-headers.ts'
 import { pathOf, publicNameOf } from '../../policy/objects/object-urls.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { Reply } from '../http/respond.ts'
 import { withinDeadline } from '../pipeline/deadline.ts'
 import type { Services } from '../services.ts'
-import { sendableObject } from './object-download.ts'
+import { openForAnswer, sendableObject } from './object-download.ts'
 import { sendBody } from './send-body.ts'
 import { notFound, reads, text } from './text-answers.ts'
 
@@ -18,7 +17,7 @@ export async function answerPublic(exchange: Exchange, services: Services): Prom
   if (!reads(exchange)) return notFound
   if (pathOf(url) === 'pub/status') return text(200, 'OK')
   const name = publicNameOf(url)
-  const opened = name && (await withinDeadline(openObject(services.db, name)))
+  const opened = name && (await withinDeadline(openForAnswer(exchange, services.db, name)))
   if (!opened) return notFound
   const { object } = opened
   return sendBody(exchange, sendableObject(opened, services, { ...objectHeaders(object), ...publicHeaders(object) }))

@@ -13,7 +13,11 @@ const formBytes = 4096
  * Whether the form that a visitor posts contains the right password. Every attempt is counted before anything is computed, and a right
  * one is uncounted, so that concurrent attempts cannot exceed the limit. Throws KEEP_CALM past the limit.
  */
-export async function isRightPassword(passwordHash: string, exchange: Exchange, services: Services): Promise<boolean> {
+export async function isRightPassword(
+  { ownerId, passwordHash }: { ownerId: string; passwordHash: string },
+  exchange: Exchange,
+  services: Services,
+): Promise<boolean> {
   const { request, response, address } = exchange
   admitBody(request, formBytes)
   inviteBody(request, response)
@@ -23,7 +27,7 @@ export async function isRightPassword(passwordHash: string, exchange: Exchange, 
     scale: services.config.rateLimitScale,
   })
   await services.limiter.admit(tries)
-  const isRight = await isPassword(form.get('password') ?? '', passwordHash)
+  const isRight = await isPassword(ownerId, form.get('password') ?? '', passwordHash)
   if (isRight) await uncountRequest(services.db, tries)
   return isRight
 }

@@ -37,7 +37,8 @@ export async function visitShare(id: string, exchange: Exchange, services: Servi
   if (share.remaining === 0 && !isCounted(visit, found)) return spent
   if (share.password_hash && !visit) {
     if (!posts) return sharePage(exchange, false)
-    if (!(await isRightPassword(share.password_hash, exchange, services))) return sharePage(exchange, true)
+    const password = { ownerId: share.owner_id, passwordHash: share.password_hash }
+    if (!(await isRightPassword(password, exchange, services))) return sharePage(exchange, true)
     return goTo(303, `/s/${id}`, { 'Set-Cookie': visitCookie(share, { counted: null }, services) })
   }
   return posts ? goTo(303, `/s/${id}`) : download(share, found, visit, exchange, services)

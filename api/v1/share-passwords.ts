@@ -6,24 +6,24 @@ const costBits = 15
 const blockSize = 8
 const hashBytes = 32
 
-/** Each hash takes 32 MB and most of a second of a core. */
-const max = { running: 2, waiting: 20 }
-const slots = new FairSlots({ atOnce: max.running })
-/** Running and waiting. */
-let total = 0
+/** Each hash takes 32 MB and most of a second of a core. Shares of one account delay those of others by one of them, and leave them room to wait. */
+const max = { running: 2, runningOfOwner: 1, all: 22, ofOwner: 6 }
+const slots = new FairSlots({ atOnce: max.running, perSubject: max.runningOfOwner })
+/** Running and waiting, by owner. */
+const owners = new Map<string, number>()
 
-/** The stored form of a password. Throws KEEP_CALM when too many are being hashed. */
-export async function hashPassword(password: string): Promise<string> {
+/** The stored form of a password of an account's share. Throws KEEP_CALM when too many are being hashed. */
+export async function hashPassword(ownerId: string, password: string): Promise<string> {
   const salt = randomBytes(16)
-  const hash = await inSlot(() => derive(password, salt, costBits))
+  const hash = await inSlot(ownerId, () => derive(password, salt, costBits))
   return ['scrypt', costBits, salt.toString('base64url'), hash.toString('base64url')].join('$')
 }
 
 /** Whether a password matches its stored form. Throws KEEP_CALM as `hashPassword` does. */
-export async function isPassword(password: string, stored: string): Promise<boolean> {
+export async function isPassword(ownerId: string, password: string, stored: string): Promise<boolean> {
   const [, bits, salt = '', hash = ''] = stored.split('$')
   const expected = Buffer.from(hash, 'base64url')
-  const actual = await inSlot(() => derive(password, Buffer.from(salt, 'base64url'), Number(bits)))
+  const actual = await inSlot(ownerId, () => derive(password, Buffer.from(salt, 'base64url'), Number(bits)))
   return actual.length === expected.length && timingSafeEqual(actual, expected)
 }
 
@@ -37,14 +37,16 @@ function derive(password: string, salt: Buffer, bits: number): Promise<Buffer> {
   )
 }
 
-async function inSlot<T>(work: () => Promise<T>): Promise<T> {
-  if (total >= max.running + max.waiting) throw new ApiError('KEEP_CALM', undefined, 10)
-  total++
-  const leave = await slots.enter('')
+async function inSlot<T>(ownerId: string, work: () => Promise<T>): Promise<T> {
+  const [own, all] = [owners.get(ownerId) ?? 0, [...owners.values()].reduce((sum, n) => sum + n, 0)]
+  if (own >= max.ofOwner || all >= max.all) throw new ApiError('KEEP_CALM', undefined, 10)
+  owners.set(ownerId, own + 1)
+  const leave = await slots.enter(ownerId)
   try {
     return await work()
   } finally {
     leave?.()
-    total--
+    const left = owners.get(ownerId)! - 1
+    left > 0 ? owners.set(ownerId, left) : owners.delete(ownerId)
   }
 }

@@ -57,7 +57,7 @@ export const createShare = blobEndpoint({
     const { object: id, expires_in, max_downloads = null, password } = call.body
     if (password !== undefined) assertOption(caller.planName, 'share-password')
     const object = await ownObject(db, id, caller)
-    const passwordHash = password === undefined ? null : await hashPassword(password)
+    const passwordHash = password === undefined ? null : await hashPassword(caller.user.id, password)
     // The stored fingerprint of the request must not help to guess the password.
     const secret = deriveKey(config.masterKey, 'share-requests')
     const body = { ...call.body, password: password && signatureOf(secret, password) }

@@ -14,17 +14,19 @@ const nothing: StorageCharge = { leaseId: 'none', bytes: 0 }
 interface Bytes {
   size: number
   replaced: number
+  /** As in `StorageRequest`. */
+  completing?: string
 }
 
 /** Runs a write; again with all its bytes reserved if the object that it replaces was deleted meanwhile. Throws STORAGE_QUOTA_EXCEEDED. */
 export async function withReservedStorage<T>(
   { quota }: Services,
   caller: Caller,
-  { size, replaced }: Bytes,
+  { size, replaced, completing }: Bytes,
   write: (charge: StorageCharge) => Promise<T>,
 ): Promise<T> {
   const reserving = (bytes: number) =>
-    quota.charging({ ownerId: caller.user.id, bytes, limit: includedBytes(caller) }, write)
+    quota.charging({ ownerId: caller.user.id, bytes, limit: includedBytes(caller), completing }, write)
   try {
     return await (size <= replaced ? write(nothing) : reserving(size - replaced))
   } catch (error) {

@@ -45,18 +45,14 @@ export const uploadErrors = [
   'INVALID_CONTENT_TYPE',
 ] as const satisfies readonly ErrorCode[]
 
-export interface Reception {
+export interface Reception extends Pick<BodyRules, 'ownerId' | 'unstored' | 'smallBesideRow'> {
   /** Checks the file's name and content type before a byte of it is read; refuses it by returning false or throwing a code. */
   accepts(name: string, mediaType: string): boolean
-  /** The code when the object store could not store the file. */
-  unstored: ErrorCode
   /** The codes for a form without a file, and for one that ends before its last boundary; default: INVALID_FILE. */
   empty?: ErrorCode
   cut?: ErrorCode
   /** Of the file; default: 100 MB. */
   maxBytes?: number
-  /** True: a small file is stored in the database, not in the object store. */
-  smallBesideRow?: true
 }
 
 export const isArchive = (fileName: string): boolean => /\.zip$/i.test(fileName)
@@ -162,12 +158,14 @@ function formOf(request: IncomingMessage): BusboyInstance {
 }
 
 export interface BodyRules {
+  /** Id of the account whose body it is. */
+  ownerId: string
   maxBytes: number
   /** The code for a body that turns out to be larger. */
   tooLarge: ErrorCode
   /** The code when the object store could not store it. */
   unstored: ErrorCode
-  /** As in `Reception`. */
+  /** True: a small body is stored in the database, not in the object store. */
   smallBesideRow?: true
   /** Whether the body itself was found to be wrong, which is no failure of the store. */
   isRefused?(): boolean
@@ -200,7 +198,7 @@ class Cancel implements Cancelling {
 export async function storeBody(
   body: Readable,
   services: Services,
-  { maxBytes, tooLarge, unstored, smallBesideRow, isRefused }: BodyRules,
+  { ownerId, maxBytes, tooLarge, unstored, smallBesideRow, isRefused }: BodyRules,
   cancel: Cancelling,
 ): Promise<Arrived> {
   let segmentId: string | undefined
@@ -217,7 +215,7 @@ export async function storeBody(
       () => segments.renewAllocation(services.db, id).catch(ignoreError('the next interval tries again')),
       renewMs,
     )
-    const storing = services.store.put(id, body, { maxBytes, signal: cancel.signal })
+    const storing = services.store.put(id, body, { maxBytes, ownerId, signal: cancel.signal })
     return { segmentId, ...(await withinStoreTime(storing, body, cancel)) }
   } catch (error) {
     body.resume()
@@ -240,7 +238,10 @@ export async function storeUpload(
   file: Readable,
   fileName: string,
   services: Services,
-  { maxBytes = requestCaps.fileBytes, ...rules }: Pick<Reception, 'unstored' | 'maxBytes' | 'smallBesideRow'>,
+  {
+    maxBytes = requestCaps.fileBytes,
+    ...rules
+  }: Pick<Reception, 'ownerId' | 'unstored' | 'maxBytes' | 'smallBesideRow'>,
   cancel: Cancelling,
 ): Promise<Upload> {
   return { fileName, ...(await storeBody(file, services, { ...rules, maxBytes, tooLarge: 'FILE_TOO_LARGE' }, cancel)) }

@@ -1,6 +1,6 @@
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { acceptance } from '../../policy/acceptance.ts'
-import { lockedPushSlots, pushesAtOnce } from '../../policy/git/push-slots.ts'
+import { pushesAtOnce } from '../../policy/git/push-slots.ts'
 import type { ReadDelivery } from '../../policy/git/webhooks/deliveries.ts'
 import type { Push } from '../../policy/git/webhooks/pushes.ts'
 import { queuedReply, type WebhookReply } from '../../policy/git/webhooks/replies.ts'
@@ -9,6 +9,7 @@ import { scaledBucket, webhookBucket } from '../../policy/limits.ts'
 import { appCaps } from '../../policy/request-caps.ts'
 import { batched, NotBegun } from '../batched.ts'
 import { type Db, sqlState, withRetries } from '../database.ts'
+import { lockedSlotsOf } from '../locked-slots.ts'
 import { batchedOverSubjects, held } from '../shared-batches.ts'
 import { statement } from '../statement.ts'
 import { bucketKey, bucketSeconds, type DeliverySource, sourceOf } from './deliveries.ts'
@@ -120,22 +121,14 @@ const isHeld = 'held'
 /** How pushes are stored. */
 export const pushes = { store: storePush, find: findPush, confirm: confirmPush }
 
-interface LockedSlots {
-  apps: FairSlots
-  accounts: FairSlots
-}
-
-const slots = new WeakMap<Db, LockedSlots>()
+const appSlots = new WeakMap<Db, FairSlots>()
 
 /** A slot for a connection that waits for a locked application: the only one of the application, to store or to confirm, and one of its account. */
 async function slotOf(db: Db, { appId, ownerId }: PushSubject): Promise<() => void> {
-  const { apps, accounts } = slots.get(db) ?? {
-    apps: new FairSlots({ atOnce: Number.POSITIVE_INFINITY, perSubject: 1 }),
-    accounts: new FairSlots(lockedPushSlots(db.client.pool.max)),
-  }
-  slots.set(db, { apps, accounts })
+  const apps = appSlots.get(db) ?? new FairSlots({ atOnce: Number.POSITIVE_INFINITY, perSubject: 1 })
+  appSlots.set(db, apps)
   const leaveApp = await apps.enter(appId)
-  const leaveAccount = await accounts.enter(ownerId)
+  const leaveAccount = await lockedSlotsOf(db).enter(ownerId)
   return () => {
     leaveAccount?.()
     leaveApp?.()

@@ -1,6 +1,7 @@
 import { idleReceiptDays, receiptDays, type Upkeep } from '../../policy/objects/blob-upkeep.ts'
 import type { Db } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
+import { statement } from '../statement.ts'
 
 /** One thing that a run deleted or corrected. */
 export interface ReceiptLine {
@@ -37,18 +38,26 @@ export async function writeReceiptLines(trx: Db, receiptId: string, lines: reado
   )
 }
 
-/** Checks every object and upload that the run deleted, and records what is found. */
-export async function checkReceiptLines(db: Db, receiptId: string): Promise<void> {
-  await db.raw(
-    `update blob_receipt_lines l set proved_at = now(), proof = case
-        when exists (select from objects o where o.generation = l.generation) then 'still there'
-        when l.generation is not null then 'no such object'
-        when exists (select from uploads u where u.id = l.subject and u.state = 'open') then 'still open'
-        when exists (select from upload_parts p where p.upload_id = l.subject) then 'still has parts'
-        else 'not open, without parts' end
-      where receipt_id = ? and proof is null`,
-    [receiptId],
-  )
+/** Lines that one statement checks: it ends long before the limit of a statement. */
+const checkedAtOnce = 5000
+
+const check = statement<{ last: string | null }>(
+  'blob-receipts.check',
+  `with batch as (select id from blob_receipt_lines where receipt_id = $1 and id > $2 order by id limit $3),
+        checked as (
+          update blob_receipt_lines l set proved_at = now(), proof = case
+              when exists (select from objects o where o.generation = l.generation) then 'still there'
+              when l.generation is not null then 'no such object'
+              when exists (select from uploads u where u.id = l.subject and u.state = 'open') then 'still open'
+              when exists (select from upload_parts p where p.upload_id = l.subject) then 'still has parts'
+              else 'not open, without parts' end
+            from batch b where l.id = b.id and l.proof is null)
+   select max(id)::text as last from batch`,
+)
+
+/** Checks every object and upload that the run deleted, and records what is found; in batches, which a repeated call continues. */
+export async function checkReceiptLines(db: Db, receiptId: string, atOnce = checkedAtOnce): Promise<void> {
+  for (let after: string | null = '0'; after !== null; ) after = (await check(db, [receiptId, after, atOnce]))[0]!.last
 }
 
 /** Closes a receipt, with the reason when the run failed. */

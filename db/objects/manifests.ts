@@ -69,7 +69,7 @@ const openBatched = batched<ObjectName, OpenedObject | undefined>(
       objects.set(n, { object, parts: withBytes(parts, bytes) })
     return names.map((_, n) => objects.get(n))
   },
-  { maxSize: 32, maxConcurrent: 2 },
+  { maxSize: 32, maxConcurrent: 2, accountOf: ({ ownerId }) => ownerId },
 )
 
 /** An object that has not expired, with its manifest. */

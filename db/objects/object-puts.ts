@@ -2,7 +2,8 @@ import { auditRow } from '../audit.ts'
 import { batched } from '../batched.ts'
 import { awaitServerProcessEnd } from '../commits-in-doubt.ts'
 import type { UnansweredError } from '../connection.ts'
-import { type Db, isUnavailable, transaction } from '../database.ts'
+import { type Db, isUnavailable } from '../database.ts'
+import { ownTransaction } from '../locked-slots.ts'
 import { statement } from '../statement.ts'
 import { isNameFree, type ObjectRow } from './object-rows.ts'
 import type { NewObjectPart } from './object-segments.ts'
@@ -135,5 +136,5 @@ export async function putObject(
     const placed = await insertBatched(db, object.ownerId, { object, part, charge, ending })
     if (placed) return { object: placed, replaced: false }
   }
-  return transaction(db, trx => storeObject(trx, object, [part], options))
+  return ownTransaction(db, object.ownerId, trx => storeObject(trx, object, [part], options))
 }

@@ -1,4 +1,3 @@
-import type { Knex } from 'knex'
 import { newId } from '../../policy/ids.ts'
 import { heldAllocationSeconds, type UpkeepTimes, upkeepTimes } from '../../policy/objects/blob-upkeep.ts'
 import type { Db } from '../database.ts'
@@ -36,13 +35,19 @@ export interface BodyFacts {
   crc32?: number
 }
 
-/** Records the facts of stored bytes, and takes a reference. False when the sweep took the id meanwhile. */
-export async function attachSegment(db: Db, id: string, body: BodyFacts): Promise<boolean> {
+/**
+ * Records the facts of stored bytes, and takes a reference. False when the sweep took the id meanwhile. `partOnly`: the segment becomes a part
+ * of an open upload, and nobody reads it before it is that of an object.
+ */
+export async function attachSegment(db: Db, id: string, body: BodyFacts, { partOnly = false } = {}): Promise<boolean> {
   const { size, sha256, md5 = null, crc32 = null } = body
   const changed = await db('segments')
     .where({ id })
     .whereIn('state', ['drawn', 'stored'])
-    .update({ state: 'stored', refs: db.raw('refs + 1'), size, sha256, md5, crc32, zero_since: null })
+    .update({
+      ...{ state: 'stored', refs: db.raw('refs + 1'), size, sha256, md5, crc32, zero_since: null },
+      part_only: partOnly,
+    })
   return changed === 1
 }
 
@@ -88,9 +93,11 @@ export async function releaseSegments(db: Db, ids: readonly string[]): Promise<v
   )
 }
 
+const dying = (db: Db) => ({ state: 'dying', zero_since: db.raw('coalesce(zero_since, now())') })
+
 /** Marks a segment without references for deletion; the caller deletes the bytes and then calls `deleteSegmentRow`. False when it is in use. */
 export async function markSegmentForDeletion(db: Db, id: string): Promise<boolean> {
-  return (await db('segments').where({ id, refs: 0 }).update({ state: 'dying' })) === 1
+  return (await db('segments').where({ id, refs: 0 }).update(dying(db))) === 1
 }
 
 /**
@@ -98,7 +105,21 @@ export async function markSegmentForDeletion(db: Db, id: string): Promise<boolea
  * its time starts over.
  */
 export async function markOverdueSegmentForDeletion(db: Db, id: string, times: SweepTimes): Promise<boolean> {
-  return (await db('segments').where({ id, refs: 0 }).andWhere(overdue(times)).update({ state: 'dying' })) === 1
+  const isOverdue = overdue(times).map(({ sql }) => `(${sql})`)
+  const values = overdue(times).flatMap(({ seconds }) => seconds)
+  return (
+    (await db('segments')
+      .where({ id, refs: 0 })
+      .whereRaw(`(${isOverdue.join(' or ')})`, values)
+      .update(dying(db))) === 1
+  )
+}
+
+/** The store could not delete its bytes: the sweep tries again after `retrySeconds`, and takes others before. */
+export async function postponeDeletion(db: Db, id: string, retrySeconds: number): Promise<void> {
+  await db('segments')
+    .where({ id, state: 'dying' })
+    .update({ zero_since: db.raw('now() + make_interval(secs => ?)', [retrySeconds]) })
 }
 
 /** False for an id whose row the sweep has deleted. */
@@ -121,26 +142,42 @@ export interface SweepableSegment {
 /** How long the sweep waits before it takes a segment without references, in seconds. */
 export type SweepTimes = Omit<UpkeepTimes, 'idleSeconds'>
 
+/** Max segments of a kind in one round of the sweep. */
+const maxOfKind = 250
+
 /**
- * Segments that never got a reference in time, that lost their last one long enough ago, or that are half swept. Segments of objects,
- * which are those with a crc32, are left for the duration of a download.
+ * Segments that never got a reference in time, that lost their last one long enough ago, or that are half swept; of each kind those first
+ * that are due the longest. Segments of objects, which are those with a crc32 that were more than parts of an upload, are left for the
+ * duration of a download.
  */
 export async function listSweepableSegments(db: Db, times: SweepTimes): Promise<SweepableSegment[]> {
-  return db('segments')
-    .where('refs', 0)
-    .andWhere(overdue(times))
-    .orderBy('drawn_at')
-    .limit(500)
-    .select('id', 'state', db.raw('size::float8 as size'))
+  const kinds = overdue(times).map(
+    ({ sql, since }) =>
+      `(select id, state, size::float8 as size from segments where refs = 0 and ${sql} order by ${since} limit ${maxOfKind})`,
+  )
+  const { rows } = await db.raw(
+    kinds.join(' union all '),
+    overdue(times).flatMap(({ seconds }) => seconds),
+  )
+  return rows
 }
 
-const overdue =
-  ({ drawnSeconds, unreferencedSeconds, downloadSeconds }: SweepTimes) =>
-  (where: Knex.QueryBuilder) =>
-    where
-      .where('state', 'dying')
-      .orWhereRaw(`state = 'drawn' and drawn_at < now() - make_interval(secs => ?)`, [drawnSeconds])
-      .orWhereRaw(
-        `state = 'stored' and zero_since < now() - make_interval(secs => case when crc32 is null then ?::integer else ?::integer end)`,
-        [unreferencedSeconds, downloadSeconds],
-      )
+/** The kinds of segments that are due, each by an index. */
+const overdue = ({ drawnSeconds, unreferencedSeconds, downloadSeconds }: SweepTimes) => [
+  { sql: `state = 'dying' and (zero_since is null or zero_since <= now())`, since: 'zero_since', seconds: [] },
+  {
+    sql: `state = 'drawn' and drawn_at < now() - make_interval(secs => ?)`,
+    since: 'drawn_at',
+    seconds: [drawnSeconds],
+  },
+  {
+    sql: `state = 'stored' and (crc32 is null or part_only) and zero_since < now() - make_interval(secs => ?)`,
+    since: 'zero_since',
+    seconds: [unreferencedSeconds],
+  },
+  {
+    sql: `state = 'stored' and not (crc32 is null or part_only) and zero_since < now() - make_interval(secs => ?)`,
+    since: 'zero_since',
+    seconds: [downloadSeconds],
+  },
+]

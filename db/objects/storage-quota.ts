@@ -7,6 +7,7 @@ import { leaseSeconds, storageRenewSeconds } from '../../policy/leases.ts'
 import { type Db, transaction } from '../database.ts'
 import { foldUsage, readTakenBytes } from './blob-usage.ts'
 import { LeaseLost, type StorageCharge } from './objects.ts'
+import { readOpenParts } from './uploads/uploads.ts'
 
 /** Leased in advance where there is plenty, so that small uploads of one account need no shared row. */
 const sliceBytes = 64 * MiB
@@ -34,11 +35,13 @@ export interface StorageRequest {
   bytes: number
   /** What the account's plan includes, bytes. */
   limit: number
+  /** Id of the open upload that the write completes: its parts become the object. */
+  completing?: string
 }
 
 /**
  * Enforces the storage limit of accounts: bytes are leased before a body arrives, and settled in the object's own transaction. The sum of
- * stored and leased bytes never exceeds the limit, over all processes.
+ * stored and leased bytes never exceeds the limit, over all processes; parts of open uploads are subtracted from it before.
  */
 export class StorageQuota {
   readonly #db: Db
@@ -110,7 +113,7 @@ export class StorageQuota {
     return lease
   }
 
-  async #lease({ ownerId, bytes, limit }: StorageRequest): Promise<Lease> {
+  async #lease({ ownerId, bytes, limit, completing }: StorageRequest): Promise<Lease> {
     const before = this.#open.get(ownerId)
     this.#open.delete(ownerId)
     const id = newId()
@@ -118,7 +121,8 @@ export class StorageQuota {
       await foldUsage(trx, ownerId)
       await trx('quota_leases').where({ owner_id: ownerId }).where('expires_at', '<=', trx.fn.now()).delete()
       if (before) await shrink(trx, before)
-      const left = limit - (await readTakenBytes(trx, ownerId))
+      const open = await readOpenParts(trx, ownerId, completing)
+      const left = limit - (await readTakenBytes(trx, ownerId)) - open.bytes
       if (left < bytes) return undefined
       const size = left - bytes >= plentyBytes ? bytes + sliceBytes : bytes
       await trx('quota_leases').insert({ id, owner_id: ownerId, bytes: size, expires_at: leaseEnd(trx) })

@@ -2,11 +2,36 @@ import { type Db, transaction } from '../database.ts'
 import { writeReceiptLines } from './blob-receipts.ts'
 import { foldUsage, recountUsage } from './blob-usage.ts'
 
-/** Folds the deltas of a batch of accounts into their sums; resolves to the number of accounts. */
-export async function foldUsageBatch(db: Db): Promise<number> {
-  const { rows } = await db.raw('select distinct owner_id from usage_deltas order by owner_id limit 100')
-  for (const { owner_id } of rows) await transaction(db, trx => foldUsage(trx, owner_id))
-  return rows.length
+/** Accounts of one page, by id. */
+const pageSize = 100
+
+/**
+ * Does `work` for every account of a list that is read in pages by id. One that fails does not stop the others; the first such failure is
+ * thrown at the end.
+ */
+async function eachAccount(
+  listAfter: (after: string) => Promise<readonly string[]>,
+  work: (ownerId: string) => Promise<unknown>,
+): Promise<void> {
+  const failures: unknown[] = []
+  for (let after: string | undefined = ''; after !== undefined; ) {
+    const ids = await listAfter(after)
+    for (const id of ids) await work(id).catch(error => failures.push(error))
+    after = ids.at(-1)
+  }
+  if (failures.length > 0) throw failures[0]
+}
+
+/** Folds the deltas of all accounts into their sums. */
+export async function foldAllUsage(db: Db): Promise<void> {
+  const withDeltas = (after: string) =>
+    db('usage_deltas')
+      .distinct('owner_id')
+      .where('owner_id', '>', after)
+      .orderBy('owner_id')
+      .limit(pageSize)
+      .pluck('owner_id')
+  await eachAccount(withDeltas, ownerId => transaction(db, trx => foldUsage(trx, ownerId)))
 }
 
 /** The bytes that an account has stored, by sum and deltas; `u` is an alias of blob_usage. */
@@ -76,17 +101,19 @@ export async function readMonthUsage(db: Db, ownerId: string): Promise<MonthUsag
  */
 export async function recountAllUsage(db: Db, receiptId: string): Promise<number> {
   let repaired = 0
-  for (let after = ''; ; ) {
+  const withUsage = async (after: string): Promise<string[]> => {
     const { rows } = await db.raw(
       `select id from users u where id > ? and (exists (select from blob_usage where owner_id = u.id)
           or exists (select from usage_deltas where owner_id = u.id) or exists (select from objects where owner_id = u.id))
-        order by id limit 100`,
-      [after],
+        order by id limit ?`,
+      [after, pageSize],
     )
-    for (const { id } of rows) if (await recountOne(db, receiptId, id)) repaired++
-    if (rows.length === 0) return repaired
-    after = rows.at(-1).id
+    return rows.map(({ id }: { id: string }) => id)
   }
+  await eachAccount(withUsage, async id => {
+    if (await recountOne(db, receiptId, id)) repaired++
+  })
+  return repaired
 }
 
 async function recountOne(db: Db, receiptId: string, ownerId: string): Promise<boolean> {

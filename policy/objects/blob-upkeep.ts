@@ -27,6 +27,8 @@ export interface UpkeepTimes {
   unreferencedSeconds: number
   /** The same for a segment of an object, so that running downloads can finish. */
   downloadSeconds: number
+  /** For a segment that the store failed to delete. */
+  retrySeconds: number
 }
 
 /**
@@ -38,6 +40,7 @@ export const upkeepTimes: UpkeepTimes = {
   drawnSeconds: strayTerms.keptDays * 24 * hour,
   unreferencedSeconds: 60,
   downloadSeconds: hour,
+  retrySeconds: 600,
 }
 
 /** Ids that a process has allocated in advance are used within this: the rest of `drawnSeconds` is for their bytes to arrive. */

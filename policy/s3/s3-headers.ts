@@ -25,7 +25,7 @@ export function writtenHeaders(header: Header, names: Iterable<string>, key: str
     const values = header(name)
     return values.length === 0 ? undefined : fromWire(values.join(', ')) || undefined
   }
-  return {
+  const written = {
     contentType: text('content-type') ?? contentTypeOf(extensionOf(key) ?? ''),
     cacheControl: text('cache-control') ?? null,
     contentDisposition: text('content-disposition') ?? null,
@@ -37,6 +37,22 @@ export function writtenHeaders(header: Header, names: Iterable<string>, key: str
       tags: tagsOfHeader(header('x-amz-tagging')[0]),
     },
   }
+  assertHeaderBytes(written)
+  return written
+}
+
+/** Rows count in no quota, so what they contain is bounded. Throws MetadataTooLarge. */
+function assertHeaderBytes({ metadata, s3: { tags: _, ...s3 }, ...own }: WrittenHeaders): void {
+  const values = [...Object.values(own), ...Object.values(s3), ...Object.entries(metadata).flat()]
+  assertMetadata(
+    values.reduce((sum, value) => sum + Buffer.byteLength(value ?? ''), 0),
+    s3Limits.headerBytes,
+  )
+}
+
+function assertMetadata(bytes: number, max: number): void {
+  if (bytes > max)
+    throw new S3Error('MetadataTooLarge', undefined, { Size: String(bytes), MaxSizeAllowed: String(max) })
 }
 
 function metadataOf(header: Header, names: Iterable<string>): Record<string, string> {
@@ -46,11 +62,7 @@ function metadataOf(header: Header, names: Iterable<string>): Record<string, str
   if (entries.some(([, value]) => value.includes('\0')))
     throw new S3Error('InvalidArgument', 'Metadata must not contain the character NUL.')
   const bytes = entries.reduce((sum, [name, value]) => sum + Buffer.byteLength(name) + Buffer.byteLength(value), 0)
-  if (bytes > s3Limits.metadataBytes)
-    throw new S3Error('MetadataTooLarge', undefined, {
-      Size: String(bytes),
-      MaxSizeAllowed: String(s3Limits.metadataBytes),
-    })
+  assertMetadata(bytes, s3Limits.metadataBytes)
   return Object.fromEntries(entries)
 }
 

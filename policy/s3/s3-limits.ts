@@ -23,6 +23,8 @@ export const s3Limits = {
   form: { files: 1, fields: 100, parts: 110, headerPairs: 100 },
   /** Names and values of `x-amz-meta-` headers. */
   metadataBytes: 2 * KiB,
+  /** Values of all headers that are stored with an object, tags excepted. */
+  headerBytes: 4 * KiB,
   tags: 10,
   tagKeyCharacters: 128,
   tagValueCharacters: 256,
@@ -33,6 +35,8 @@ export const s3Limits = {
 /** What single requests cost in addition to the request itself (contract 9.4). */
 export const s3Counts = {
   copies: [{ allow: 20, perSeconds: 10, by: 'user' }],
+  // Bytes that UploadPartCopy reads and stores again: its client sends none. Twice the largest part, and 100 MiB a second on average.
+  copiedMiB: [{ allow: 10_240, perSeconds: 100, by: 'user' }],
   deletedKeys: [{ allow: 2000, perSeconds: 10, by: 'user' }],
 } as const satisfies Record<string, readonly Limit[]>
 

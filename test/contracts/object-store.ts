@@ -138,6 +138,23 @@ export function objectStoreContract(test: TestFn, store: () => ObjectStore, rema
     await t.throwsAsync(store().lend(newId()), { instanceOf: BodyNotFound })
   })
 
+  test('sixty readers that stop reading hold up nobody', async t => {
+    const bytes = noise(6_000_000)
+    const id = newId()
+    await store().put(id, bodyOf(bytes))
+    const held = await Promise.all(Array.from({ length: 60 }, () => store().lend(id)))
+    try {
+      const other = newId()
+      await store().put(other, bodyOf(noise(1000)))
+      t.is((await store().read(other, 0, 1000)).length, 1000)
+      t.is((await bytesOf(await store().get(id))).length, bytes.length)
+      await store().delete(other)
+      t.is(await store().head(other), null)
+    } finally {
+      for (const body of held) await body.destroy()
+    }
+  })
+
   test('an empty body has nothing to borrow', async t => {
     const id = newId()
     await store().put(id, bodyOf(Buffer.alloc(0)))

@@ -2,7 +2,7 @@ import test from 'ava'
 import { type Db, transaction } from '../../db/database.ts'
 import { listReceipts } from '../../db/objects/blob-receipts.ts'
 import { lockNames } from '../../db/objects/objects.ts'
-import { foldUsageBatch, readMonthUsage } from '../../db/objects/usage-upkeep.ts'
+import { foldAllUsage, readMonthUsage } from '../../db/objects/usage-upkeep.ts'
 import { newId } from '../../policy/ids.ts'
 import { type Upkeep, upkeepTimes } from '../../policy/objects/blob-upkeep.ts'
 import { objectId } from '../../policy/objects/object-names.ts'
@@ -72,7 +72,7 @@ test.serial(
     await expired.update({ expires_at: new Date(Date.now() - 1000) })
     const drawn = db('segments').where({ id: bodies[110] })
     await drawn.update({ drawn_at: new Date(Date.now() - upkeepTimes.drawnSeconds * 1000 - 36 * 3600_000) })
-    await foldUsageBatch(db)
+    await foldAllUsage(db)
     await db('usage_deltas').insert([5, -5].map(bytes => ({ owner_id: ownerId, objects: 0, bytes })))
     const runs = await begin([...removing, ...counting])
     t.teardown(runs.close)

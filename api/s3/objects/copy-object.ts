@@ -1,4 +1,4 @@
-import { transaction } from '../../../db/database.ts'
+import { ownTransaction } from '../../../db/locked-slots.ts'
 import { listRules } from '../../../db/objects/blob-rules.ts'
 import { type CopyOptions, copyObject as copyRow, type ObjectChanges } from '../../../db/objects/object-changes.ts'
 import type { ObjectRow } from '../../../db/objects/objects.ts'
@@ -81,7 +81,7 @@ async function copied({ from, to, caller, options }: Copy, services: Services): 
       return options.changes(source)
     }
     const copy = await reservingFor(size, to, caller, services, charge =>
-      transaction(services.db, trx => copyRow(trx, from, to, { ...options, charge, changes })),
+      ownTransaction(services.db, to.ownerId, trx => copyRow(trx, from, to, { ...options, charge, changes })),
     )
     if (!copy) throw noSuchKey(from.key)
     return copy.object

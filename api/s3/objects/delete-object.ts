@@ -1,4 +1,4 @@
-import { transaction } from '../../../db/database.ts'
+import { ownTransaction } from '../../../db/locked-slots.ts'
 import { findObject, lockNames, removeObject } from '../../../db/objects/objects.ts'
 import { objectId } from '../../../policy/objects/object-names.ts'
 import { deleteCondition } from '../../../policy/s3/s3-conditions.ts'
@@ -20,7 +20,7 @@ export const deleteObject: Operation = {
     const condition = deleteCondition(call.request.header)
     await countS3(call.caller, services, { of: 'deletedKeys', times: 1 })
     call.exchange.resource = objectId(name)
-    await transaction(services.db, async trx => {
+    await ownTransaction(services.db, call.caller.user.id, async trx => {
       await lockNames(trx, [name])
       condition?.(await findObject(trx, name))
       await removeObject(trx, name)

@@ -1,4 +1,4 @@
-import { transaction } from '../../../db/database.ts'
+import { ownTransaction } from '../../../db/locked-slots.ts'
 import { removeObjects } from '../../../db/objects/object-removal.ts'
 import { isKey, type ObjectName } from '../../../policy/objects/object-names.ts'
 import { isWithin } from '../../../policy/objects/prefix-limits.ts'
@@ -31,7 +31,9 @@ export const deleteObjects: Operation = {
     await countS3(call.caller, services, { of: 'deletedKeys', times: entries.length })
     const { names, errors } = sorted(entries, call)
     for (let n = 0; n < names.length; n += namesPerTransaction)
-      await transaction(services.db, trx => removeObjects(trx, names.slice(n, n + namesPerTransaction)))
+      await ownTransaction(services.db, call.caller.user.id, trx =>
+        removeObjects(trx, names.slice(n, n + namesPerTransaction)),
+      )
     const isQuiet = textOf(document, 'Quiet')?.trim() === 'true'
     const deleted = isQuiet ? [] : names.map(({ key }) => ({ Key: key }))
     return xmlReply('DeleteResult', { Deleted: deleted, Error: errors })

@@ -7,7 +7,7 @@ import { mayRun } from '../../../policy/objects/object-types.ts'
 import { noSuchKey, S3Error } from '../../../policy/s3/s3-errors.ts'
 import { shownHeaders, toWire } from '../../../policy/s3/s3-headers.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
-import { sendableObject } from '../../files/object-download.ts'
+import { openForAnswer, sendableObject } from '../../files/object-download.ts'
 import { sendPortion } from '../../files/send-body.ts'
 import type { Reply } from '../../http/respond.ts'
 import { withinDeadline } from '../../pipeline/deadline.ts'
@@ -39,7 +39,10 @@ export const headObject: Operation = { ...getObject, name: 'HeadObject', method:
 
 async function read(call: S3Call, services: Services): Promise<Reply> {
   demandNoVersion(call)
-  const opened = await withinDeadline(openObject(services.db, objectOf(call)))
+  const { db } = services
+  const name = objectOf(call)
+  const isPart = queryOf(call, 'partNumber') !== undefined
+  const opened = await withinDeadline(isPart ? openObject(db, name) : openForAnswer(call.exchange, db, name))
   if (!opened) throw noSuchKey(call.key)
   const { object } = opened
   const part = partOf(call, opened)

@@ -1,4 +1,4 @@
-import { transaction } from '../../../db/database.ts'
+import { ownTransaction } from '../../../db/locked-slots.ts'
 import { setTags } from '../../../db/objects/object-changes.ts'
 import { findObject } from '../../../db/objects/objects.ts'
 import { objectId } from '../../../policy/objects/object-names.ts'
@@ -59,5 +59,5 @@ async function change(call: S3Call, tags: Record<string, string>, services: Serv
   demandNoVersion(call)
   const name = objectOf(call)
   call.exchange.resource = objectId(name)
-  if (!(await transaction(services.db, trx => setTags(trx, name, tags)))) throw noSuchKey(call.key)
+  if (!(await ownTransaction(services.db, name.ownerId, trx => setTags(trx, name, tags)))) throw noSuchKey(call.key)
 }

@@ -67,7 +67,7 @@ export async function postObject(
       const name = objectOf(call)
       const terms = writeTerms(name, headers, call.caller, rules)
       await assertRoom(Math.max(0, expected - s3Limits.formBytes), name, call.caller, services)
-      const bounds = bodyRules(call.stored, { ...terms, maxBytes: Math.min(terms.maxBytes, sizes.max) })
+      const bounds = bodyRules(name, { ...terms, maxBytes: Math.min(terms.maxBytes, sizes.max) })
       const received = await form.receiveFile(services, { ...bounds, smallBesideRow: true }, { checksum: stated, md5 })
       return discardingOnFailure(services, received.arrived, async () => {
         if (received.arrived.size < sizes.min)

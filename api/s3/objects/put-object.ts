@@ -27,7 +27,7 @@ export const putObject: Operation = {
     return inSlotUnlessSmall(call, payload.length, services, async (held, rules) => {
       const terms = writeTerms(name, headers, caller, rules)
       await assertRoom(payload.length, name, caller, services)
-      const bounds = { ...bodyRules(stored, terms), smallBesideRow: true } as const
+      const bounds = { ...bodyRules(name, terms), smallBesideRow: true } as const
       const received = await receivePayload(exchange, services, payload, bounds)
       return discardingOnFailure(services, received.arrived, async () => {
         await stillMayWrite(exchange, call.authorization.accessKeyId, services)

@@ -27,7 +27,8 @@ export function assertMayWrite({ caller, stored }: Pick<S3Call, 'caller' | 'stor
 }
 
 /** Bytes of one body, by the wire and by the rule. */
-export const bodyRules = (bucket: ObjectName['bucket'], { maxBytes }: WriteTerms): BodyRules => ({
+export const bodyRules = ({ ownerId, bucket }: ObjectName, { maxBytes }: WriteTerms): BodyRules => ({
+  ownerId,
   maxBytes: Math.min(maxBytes, s3Limits.putBytes),
   tooLarge: 'FILE_TOO_LARGE',
   unstored: unavailableStorage(bucket),
@@ -97,8 +98,9 @@ export async function reservingFor<T>(
   caller: Caller,
   services: Services,
   write: (charge: StorageCharge) => Promise<T>,
+  completing?: string,
 ): Promise<T> {
-  const reserving = (replaced: number) => withReservedStorage(services, caller, { size, replaced }, write)
+  const reserving = (replaced: number) => withReservedStorage(services, caller, { size, replaced, completing }, write)
   try {
     return await reserving(0)
   } catch (error) {

@@ -1,4 +1,4 @@
-import { transaction } from '../../../db/database.ts'
+import { ownTransaction } from '../../../db/locked-slots.ts'
 import { abortUpload } from '../../../db/objects/uploads/upload-ends.ts'
 import { objectId } from '../../../policy/objects/object-names.ts'
 import { emptyReply } from '../answers.ts'
@@ -16,7 +16,7 @@ export const abortMultipartUpload: Operation = {
   async handle(call, services) {
     const { id, owner_id: ownerId } = await ownUpload(call, services)
     call.exchange.resource = objectId(objectOf(call))
-    const end = await transaction(services.db, trx => abortUpload(trx, { id, ownerId }))
+    const end = await ownTransaction(services.db, ownerId, trx => abortUpload(trx, { id, ownerId }))
     if (end !== 'aborted') throw noSuchUpload(id)
     return emptyReply(204)
   },

@@ -1,4 +1,5 @@
-import { transaction } from '../../../db/database.ts'
+import { ownTransaction } from '../../../db/locked-slots.ts'
+import type { StorageCharge } from '../../../db/objects/objects.ts'
 import { findUploadResult } from '../../../db/objects/uploads/s3-uploads.ts'
 import { completeUpload as completeRow } from '../../../db/objects/uploads/upload-ends.ts'
 import { listUploadParts } from '../../../db/objects/uploads/upload-parts.ts'
@@ -47,14 +48,16 @@ export const completeMultipartUpload: Operation = {
     const checksum = (chosen: readonly UploadPart[]) => objectChecksum(call, upload, chosen)
     exchange.resource = objectId(name)
     const ending = { entry: entryOf('s3.CompleteMultipartUpload', { caller }, exchange, 'success') }
-    const completion = await reservingFor(size, name, caller, services, charge => {
+    const write = (charge: StorageCharge) => {
       const options = { ...conditions, charge, ending }
-      return transaction(services.db, trx =>
+      return ownTransaction(services.db, caller.user.id, trx =>
         completeRow(trx, { id, ownerId: caller.user.id }, { choose, checksum, options }),
       )
-    }).catch(async error => {
+    }
+    const completion = await reservingFor(size, name, caller, services, write, id).catch(async error => {
       // An earlier attempt that is not answered yet has reserved the room: its outcome is that of this one.
-      const isEnded = isShort(error) && !(await transaction(services.db, trx => lockOpenUpload(trx, id)))
+      const isEnded =
+        isShort(error) && !(await ownTransaction(services.db, caller.user.id, trx => lockOpenUpload(trx, id)))
       if (!isEnded) throw error
       return undefined
     })

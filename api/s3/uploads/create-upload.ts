@@ -1,4 +1,4 @@
-import { transaction } from '../../../db/database.ts'
+import { ownTransaction } from '../../../db/locked-slots.ts'
 import { listRules } from '../../../db/objects/blob-rules.ts'
 import { readUsage } from '../../../db/objects/blob-usage.ts'
 import { openUpload } from '../../../db/objects/uploads/uploads.ts'
@@ -52,7 +52,7 @@ export const createMultipartUpload: Operation = {
       max_bytes: Math.min(terms.maxBytes, s3Limits.uploadBytes),
       upload_token_id: null,
     } as const
-    const id = await transaction(services.db, trx => openUpload(trx, upload, s3Limits.openUploads))
+    const id = await ownTransaction(services.db, caller.user.id, trx => openUpload(trx, upload, s3Limits.openUploads))
     if (id === undefined)
       throw new S3Error('SlowDown', `The account has ${s3Limits.openUploads} open uploads. Complete or abort some.`)
     return xmlReply(

@@ -1,4 +1,4 @@
-import { transaction } from '../../../db/database.ts'
+import { ownTransaction } from '../../../db/locked-slots.ts'
 import type { NewUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
 import { storeUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -10,7 +10,9 @@ import { noSuchUpload } from './own-upload.ts'
 
 /** Makes stored bytes a part of an upload. Throws NoSuchUpload, EntityTooLarge, QuotaExceeded and InternalError. */
 export async function storePart(part: NewUploadPart, { caller }: S3Call, { db }: Services): Promise<void> {
-  const outcome = await transaction(db, trx => storeUploadPart(trx, { ...part, limit: includedBytes(caller) }))
+  const outcome = await ownTransaction(db, caller.user.id, trx =>
+    storeUploadPart(trx, { ...part, limit: includedBytes(caller) }),
+  )
   if (outcome === 'over') throw noSuchUpload(part.uploadId)
   if (outcome === 'too large') throw new S3Error('EntityTooLarge')
   if (outcome === 'no room') throw new ApiError('STORAGE_QUOTA_EXCEEDED')

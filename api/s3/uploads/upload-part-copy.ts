@@ -3,6 +3,7 @@ import type { OpenedObject } from '../../../db/objects/manifests.ts'
 import { openObject } from '../../../db/objects/objects.ts'
 import type { NewUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
 import type { ByteRange } from '../../../lib/byte-range.ts'
+import { MiB } from '../../../lib/bytes.ts'
 import { type Checksum, type ChecksumAlgorithm, checksum as checksumFrom } from '../../../lib/checksums.ts'
 import { unavailableStorage } from '../../../policy/objects/object-names.ts'
 import { checksumElement } from '../../../policy/s3/s3-checksums.ts'
@@ -19,7 +20,7 @@ import { quoted } from '../objects/object-views.ts'
 import { inUploadSlot } from '../objects/upload-slots.ts'
 import { assertMayWrite } from '../objects/write-object.ts'
 import { headerOf, type Operation, type S3Call } from '../operation.ts'
-import { stillMayWrite } from '../rights.ts'
+import { countS3, stillMayWrite } from '../rights.ts'
 import { ownUpload, partNumberOf } from './own-upload.ts'
 import { storePart } from './store-part.ts'
 import { assertPartRoom } from './upload-part.ts'
@@ -90,8 +91,9 @@ function sharedSegment({ parts }: OpenedObject, { from, to }: ByteRange): Shared
   return { segmentId: part.segmentId, body: { size: part.length, md5: part.md5, sha256: '' } }
 }
 
+/** No byte moves, but it takes the account's locks, as a part that is sent. */
 async function share(part: NewUploadPart, call: S3Call, services: Services): Promise<NewUploadPart> {
-  await storePart(part, call, services)
+  await inUploadSlot(call, services, () => storePart(part, call, services))
   return part
 }
 
@@ -108,7 +110,8 @@ async function copyBytes(
   call: S3Call,
   services: Services,
 ): Promise<NewUploadPart> {
-  const { exchange, stored } = call
+  const { exchange, stored, caller } = call
+  await countS3(caller, services, { of: 'copiedMiB', times: Math.ceil((range.to - range.from + 1) / MiB) })
   return inUploadSlot(call, services, async () => {
     const { object, parts } = source
     const whole = range.to < range.from ? null : range
@@ -116,6 +119,7 @@ async function copyBytes(
     const sum = algorithm && checksumFrom(algorithm)
     const body = Readable.from(copied(Buffer.isBuffer(opened) ? [opened] : opened, sum))
     const rules = {
+      ownerId: caller.user.id,
       maxBytes: s3Limits.putBytes,
       tooLarge: 'FILE_TOO_LARGE',
       unstored: unavailableStorage(stored),

@@ -35,7 +35,12 @@ export const uploadPart: Operation = {
     const payload = withAnnounced(payloadOf(request, call.authorization, call.signer), upload)
     const maxBytes = await assertPartRoom(payload.length, upload, number, call, services)
     return inUploadSlot(call, services, async () => {
-      const rules = { maxBytes, tooLarge: 'FILE_TOO_LARGE', unstored: unavailableStorage(stored) } as const
+      const rules = {
+        ownerId: upload.owner_id,
+        maxBytes,
+        tooLarge: 'FILE_TOO_LARGE',
+        unstored: unavailableStorage(stored),
+      } as const
       const { arrived, checksum } = await receivePayload(exchange, services, payload, rules)
       const { segmentId, bytes: _, ...body } = arrived
       await discardingOnFailure(services, arrived, async () => {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { transaction } from '../../../db/database.ts'
+import { ownTransaction } from '../../../db/locked-slots.ts'
 import { abortUpload, completeUpload } from '../../../db/objects/uploads/upload-ends.ts'
 import { listUploadParts } from '../../../db/objects/uploads/upload-parts.ts'
 import { readReplacedBytes } from '../../../db/objects/uploads/upload-room.ts'
@@ -59,10 +59,12 @@ export const completeChunkedUpload = blobEndpoint({
         assertReserved(sizeOf(parts), size) // a part may have been replaced
         return parts
       }
-      const bytes = { size, replaced: await readReplacedBytes(services.db, upload) }
+      const bytes = { size, replaced: await readReplacedBytes(services.db, upload), completing: upload.id }
       const named = { id: upload.id, ownerId: caller.user.id }
       return withReservedStorage(services, caller, bytes, charge =>
-        transaction(services.db, trx => completeUpload(trx, named, { choose: reserved, options: { charge } })),
+        ownTransaction(services.db, caller.user.id, trx =>
+          completeUpload(trx, named, { choose: reserved, options: { charge } }),
+        ),
       )
     })
     if (!completion) throw new ApiError('UPLOAD_NOT_FOUND')
@@ -97,7 +99,7 @@ export const abortChunkedUpload = blobEndpoint({
     const upload = { id: ownUploadId(body.upload, caller, services), ownerId: caller.user.id }
     const open = await findUpload(services.db, upload.id, upload.ownerId)
     if (open) assertMayContinue(open, caller)
-    const end = await transaction(services.db, trx => abortUpload(trx, upload))
+    const end = await ownTransaction(services.db, caller.user.id, trx => abortUpload(trx, upload))
     if (end === 'completed')
       throw new ApiError('UPLOAD_NOT_FOUND', 'The upload was completed. Delete the file instead.')
   },

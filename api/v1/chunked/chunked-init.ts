@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { Db } from '../../../db/database.ts'
+import { inOwnSlot } from '../../../db/locked-slots.ts'
 import { listRules } from '../../../db/objects/blob-rules.ts'
 import { readUsage } from '../../../db/objects/blob-usage.ts'
 import { findObject } from '../../../db/objects/objects.ts'
@@ -59,7 +60,7 @@ export const beginChunkedUpload = blobEndpoint({
   async handle({ caller, query, exchange }, services) {
     // An upload that one token opened could not be continued with another.
     const body = caller.uploadToken ? { ...query, by: caller.uploadToken.id } : query
-    return idempotent({ caller, body, exchange }, 'POST /v1/objects/chunked', services.db, async trx => {
+    const opened = async (trx: Db) => {
       const upload = await newUpload(trx, caller, query, services)
       if (caller.uploadToken && !(await useUploadToken(trx, caller.uploadToken.id)))
         throw new ApiError('UPLOAD_TOKEN_USED')
@@ -76,7 +77,10 @@ export const beginChunkedUpload = blobEndpoint({
           max_object_size: upload.max_bytes,
         },
       }
-    })
+    }
+    return inOwnSlot(services.db, caller.user.id, () =>
+      idempotent({ caller, body, exchange }, 'POST /v1/objects/chunked', services.db, opened),
+    )
   },
 })
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { transaction } from '../../../db/database.ts'
+import { ownTransaction } from '../../../db/locked-slots.ts'
 import { storeUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
 import { readUploadRoom } from '../../../db/objects/uploads/upload-room.ts'
 import type { UploadRow } from '../../../db/objects/uploads/uploads.ts'
@@ -27,7 +27,8 @@ const partField = z
   .meta({ openapi: { type: 'integer', minimum: 1, maximum: 9999, description: 'At most max_parts of the upload.' } })
 
 /** A part without a declared length must still fit into the remaining room. */
-const reception = (room: number, { bucket }: UploadRow): BodyRules => ({
+const reception = (room: number, { bucket, owner_id: ownerId }: UploadRow): BodyRules => ({
+  ownerId,
   maxBytes: Math.min(room, chunkBytes.max),
   tooLarge: room < chunkBytes.max ? 'STORAGE_QUOTA_EXCEEDED' : 'CHUNK_TOO_LARGE',
   unstored: unavailableStorage(bucket),
@@ -90,7 +91,7 @@ export const uploadPart = blobEndpoint({
         await reauthenticate({ auth: uploading }, exchange, services)
         const limit = includedBytes(caller)
         const part = { uploadId: upload.id, part: query.part, segmentId, body, limit }
-        const outcome = await transaction(services.db, trx => storeUploadPart(trx, part))
+        const outcome = await ownTransaction(services.db, caller.user.id, trx => storeUploadPart(trx, part))
         if (outcome !== 'stored') throw new ApiError(outcomes[outcome])
         return { part: query.part, size: body.size, etag: body.md5 }
       } catch (error) {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { listUploadParts } from '../../../db/objects/uploads/upload-parts.ts'
-import { listOpenUploads, type OpenUpload } from '../../../db/objects/uploads/uploads.ts'
+import { listOpenUploads, type UploadRow } from '../../../db/objects/uploads/uploads.ts'
 import { keyParts } from '../../../policy/objects/object-names.ts'
 import { isWithin } from '../../../policy/objects/prefix-limits.ts'
 import { nextPart } from '../../../policy/objects/uploads/chunked.ts'
@@ -66,7 +66,7 @@ export const listChunkedUploads = blobEndpoint({
   },
 })
 
-function openView(upload: OpenUpload, secret: Buffer): z.input<typeof openItem> {
+function openView(upload: UploadRow, secret: Buffer): z.input<typeof openItem> {
   const { name, prefix } = keyParts(upload.key) ?? {}
   return {
     upload: chunkedToken(secret, upload.owner_id, upload.id),
@@ -74,8 +74,8 @@ function openView(upload: OpenUpload, secret: Buffer): z.input<typeof openItem> 
     name,
     prefix: prefix || undefined,
     private: upload.bucket === 'private',
-    parts: upload.parts,
-    size_so_far: upload.size_so_far,
+    parts: upload.part_count,
+    size_so_far: upload.part_bytes,
     created_at: upload.created_at.toISOString(),
     last_activity_at: upload.last_activity_at.toISOString(),
   }

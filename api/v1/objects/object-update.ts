@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { CommitInDoubt } from '../../../db/commits-in-doubt.ts'
-import { type Db, transaction } from '../../../db/database.ts'
+import type { Db } from '../../../db/database.ts'
+import { ownTransaction } from '../../../db/locked-slots.ts'
 import { changeObject, moveObject } from '../../../db/objects/object-changes.ts'
 import { findObject, lockNames, type ObjectRow } from '../../../db/objects/objects.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
@@ -124,7 +125,7 @@ async function resultOf(id: string, update: ObjectUpdate, caller: Caller, servic
     const isHidden = update.private === true && name.bucket !== 'private'
     const failure = isHidden ? 'VISIBILITY_CHANGE_FAILED' : 'UPDATE_FAILED'
     const after = await mapUnexpectedError(failure, services, () =>
-      transaction(services.db, trx => updated(trx, name, update)),
+      ownTransaction(services.db, caller.user.id, trx => updated(trx, name, update)),
     )
     const place = placeView(after, services.config.urls.public)
     const expires_at = after.expires_at?.toISOString() ?? null

@@ -76,6 +76,7 @@ async function receive(
       file = uploadedFile(terms, caller.user.id, { fileName, type })
       return true
     },
+    ownerId: caller.user.id,
     unstored: unavailableStorage(terms.bucket),
     maxBytes: Math.min(terms.maxBytes, requestCaps.fileBytes),
     smallBesideRow: true,

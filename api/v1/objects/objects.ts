@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { transaction } from '../../../db/database.ts'
+import { ownTransaction } from '../../../db/locked-slots.ts'
 import { removeObjects } from '../../../db/objects/object-removal.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { objectId } from '../../../policy/objects/object-names.ts'
@@ -86,7 +86,7 @@ async function removeAll(ids: readonly string[], caller: Caller, { db }: Service
       return []
     }
   })
-  const rows = names.length > 0 ? await transaction(db, trx => removeObjects(trx, names)) : []
+  const rows = names.length > 0 ? await ownTransaction(db, caller.user.id, trx => removeObjects(trx, names)) : []
   const deleted = new Set(rows.map(idOf))
   const valid = names.map(objectId)
   return { deleted: valid.filter(id => deleted.has(id)), not_found: valid.filter(id => !deleted.has(id)), failed }

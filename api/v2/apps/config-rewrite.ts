@@ -40,7 +40,7 @@ export async function rewriteConfig(rewrite: ConfigRewrite, services: Services):
     Readable.from(Buffer.from(content)),
     name,
     services,
-    { unstored: 'SAVE_FAILED' },
+    { ownerId: caller.user.id, unstored: 'SAVE_FAILED' },
     { signal: exchange.signal },
   )
   try {

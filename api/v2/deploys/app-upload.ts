@@ -14,10 +14,10 @@ import { type Reception, receiveFile, type Upload } from '../../v1/uploads.ts'
 export async function receiveAppFile(
   { caller, exchange }: { caller: Caller; exchange: Exchange },
   services: Services,
-  reception: Reception,
+  reception: Omit<Reception, 'ownerId'>,
 ): Promise<Upload> {
   const lease = await takeSlotLease(services.db, `app-upload/${caller.user.id}`, accountCaps.appUploads)
   if (!lease)
     throw new ApiError('KEEP_CALM', `${accountCaps.appUploads} uploads of this account are already in progress.`, 5)
-  return withLease(services, lease, () => receiveFile(exchange, services, reception))
+  return withLease(services, lease, () => receiveFile(exchange, services, { ...reception, ownerId: caller.user.id }))
 }

@@ -101,6 +101,12 @@ export async function reclaimUpload(trx: Db, id: string, idleSeconds: number): P
   return { upload, parts }
 }
 
+/** What an ended upload no longer needs: its object has it. */
+const withoutHeaders = {
+  ...{ content_type: '', cache_control: null, content_disposition: null, original_name: null },
+  ...{ metadata: {}, s3: null },
+}
+
 async function endUpload(
   trx: Db,
   id: string,
@@ -108,7 +114,7 @@ async function endUpload(
 ): Promise<void> {
   await trx('uploads')
     .where({ id })
-    .update({ ...end, ended_at: trx.fn.now() })
+    .update({ ...end, ...withoutHeaders, ended_at: trx.fn.now() })
 }
 
 /** Deletes the rows of uploads that ended more than a week ago. */

@@ -2,7 +2,7 @@ import type { UploadPart } from '../../../policy/objects/uploads/chunked.ts'
 import type { Db } from '../../database.ts'
 import { statement } from '../../statement.ts'
 import { attachSegment, type BodyFacts, releaseSegment, releaseSegments, shareSegment } from '../segments.ts'
-import { readUploadRoom } from './upload-room.ts'
+import { readPart, readRoomBeside } from './upload-room.ts'
 import { lockOpenUpload, lockUploads } from './uploads.ts'
 
 /** A part, and when it was stored. */
@@ -30,14 +30,6 @@ export interface NewUploadPart {
   limit?: number
 }
 
-/** Bytes of the other parts, and the segment that the part has so far. */
-const readTotals = statement<{ others: number; before: string | null }>(
-  'upload-parts.totals',
-  `select coalesce(sum(size) filter (where part <> $2), 0)::float8 as others,
-          max(segment_id) filter (where part = $2) as before
-     from upload_parts where upload_id = $1`,
-)
-
 /**
  * Makes a stored segment a part of an open upload; it replaces an earlier version of the part. The bytes must be durable already. Unless
  * the result is 'stored' the caller discards the segment: 'over' = the upload has ended, 'too large' = the whole upload would be,
@@ -49,16 +41,17 @@ export async function storeUploadPart(
 ): Promise<'stored' | 'over' | 'too large' | 'no room' | 'swept'> {
   const upload = await lockOpenUpload(trx, uploadId)
   if (!upload) return 'over'
-  const { others, before } = (await readTotals(trx, [uploadId, part]))[0]!
-  if (others + body.size > upload.max_bytes) return 'too large'
+  const before = await readPart(trx, uploadId, part)
+  if (upload.part_bytes - (before?.size ?? 0) + body.size > upload.max_bytes) return 'too large'
   await lockUploads(trx, upload.owner_id) // so that concurrent parts are all counted
-  if (body.size > (await readUploadRoom(trx, upload, part, limit))) return 'no room'
-  if (!(await (shared ? shareSegment(trx, segmentId) : attachSegment(trx, segmentId, body)))) return 'swept'
+  if (body.size > (await readRoomBeside(trx, upload, before, limit))) return 'no room'
+  if (!(await (shared ? shareSegment(trx, segmentId) : attachSegment(trx, segmentId, body, { partOnly: true }))))
+    return 'swept'
   await trx('upload_parts')
     .insert({ upload_id: uploadId, part, segment_id: segmentId, size: body.size, md5: body.md5, checksum })
     .onConflict(['upload_id', 'part'])
     .merge({ segment_id: segmentId, size: body.size, md5: body.md5, checksum, created_at: trx.fn.now() })
-  if (before) await releaseSegment(trx, before)
+  if (before) await releaseSegment(trx, before.segmentId)
   await trx('uploads').where({ id: uploadId }).update({ last_activity_at: trx.fn.now() })
   return 'stored'
 }

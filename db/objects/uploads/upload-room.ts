@@ -1,6 +1,7 @@
 import { ApiError } from '../../../policy/errors.ts'
 import { maxOpenParts } from '../../../policy/objects/uploads/chunked.ts'
 import type { Db } from '../../database.ts'
+import { statement } from '../../statement.ts'
 import { readUsage } from '../blob-usage.ts'
 import { findObject } from '../objects.ts'
 import { readOpenParts, type UploadRow } from './uploads.ts'
@@ -18,13 +19,39 @@ export async function readReplacedBytes(
  * TOO_MANY_OPEN_UPLOADS when its open uploads have too many parts.
  */
 export async function readUploadRoom(db: Db, upload: UploadRow, part: number, limit: number): Promise<number> {
+  return readRoomBeside(db, upload, await readPart(db, upload.id, part), limit)
+}
+
+/** As `readUploadRoom`, for a part that is sent again in place of `before`. */
+export async function readRoomBeside(
+  db: Db,
+  upload: UploadRow,
+  before: StoredPart | undefined,
+  limit: number,
+): Promise<number> {
   // In this order an upload that completes in between is counted twice, never zero times.
-  const open = await readOpenParts(db, upload.owner_id, { uploadId: upload.id, part })
-  if (open.parts >= maxOpenParts)
+  const open = await readOpenParts(db, upload.owner_id)
+  if (open.parts - (before ? 1 : 0) >= maxOpenParts)
     throw new ApiError(
       'TOO_MANY_OPEN_UPLOADS',
       `The open uploads of the account have ${maxOpenParts} parts. Complete or abort some.`,
     )
   const { bytes } = await readUsage(db, upload.owner_id)
-  return limit + (await readReplacedBytes(db, upload)) - bytes - open.bytes
+  return limit + (await readReplacedBytes(db, upload)) - bytes - open.bytes + (before?.size ?? 0)
+}
+
+/** What a part has so far. */
+interface StoredPart {
+  segmentId: string
+  size: number
+}
+
+const ofPart = statement<StoredPart>(
+  'upload-parts.one',
+  `select segment_id as "segmentId", size::float8 as size from upload_parts where upload_id = $1 and part = $2`,
+)
+
+/** The stored part of this number; undefined when there is none. */
+export async function readPart(db: Db, uploadId: string, part: number): Promise<StoredPart | undefined> {
+  return (await ofPart(db, [uploadId, part]))[0]
 }

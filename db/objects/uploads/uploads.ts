@@ -26,15 +26,21 @@ export interface UploadRow {
   max_bytes: number
   /** The token that opened it, and may continue it. */
   upload_token_id: string | null
+  /** Number of its parts, and their bytes; Postgres counts them (migration 080). */
+  part_count: number
+  part_bytes: number
   created_at: Date
   last_activity_at: Date
 }
 
 const columns = `u.id, u.owner_id, u.state, u.wire, u.bucket, u.key, u.overwrite, u.content_type, u.cache_control, u.content_disposition,
-  u.original_name, u.metadata, u.s3, u.expires_at, u.max_parts, u.max_bytes::float8 as max_bytes, u.upload_token_id, u.created_at,
-  u.last_activity_at`
+  u.original_name, u.metadata, u.s3, u.expires_at, u.max_parts, u.max_bytes::float8 as max_bytes, u.upload_token_id, u.part_count,
+  u.part_bytes::float8 as part_bytes, u.created_at, u.last_activity_at`
 
-export type NewUpload = Omit<UploadRow, 'id' | 'state' | 'created_at' | 'last_activity_at'>
+export type NewUpload = Omit<
+  UploadRow,
+  'id' | 'state' | 'part_count' | 'part_bytes' | 'created_at' | 'last_activity_at'
+>
 
 /** What a completion answered. */
 export interface UploadResult {
@@ -85,15 +91,10 @@ export async function lockOpenUpload(trx: Db, id: string): Promise<UploadRow | u
   return (await locked(trx, [id]))[0]
 }
 
-/** An open upload as a line of a list. */
-export type OpenUpload = UploadRow & { parts: number; size_so_far: number }
-
 /** Open uploads of an account through the Blob API, oldest first. */
-export async function listOpenUploads(db: Db, ownerId: string): Promise<OpenUpload[]> {
+export async function listOpenUploads(db: Db, ownerId: string): Promise<UploadRow[]> {
   const { rows } = await db.raw(
-    `select ${columns}, p.parts, p.size_so_far from uploads u
-       cross join lateral (select count(*)::integer as parts, coalesce(sum(size), 0)::float8 as size_so_far
-                             from upload_parts where upload_id = u.id) p
+    `select ${columns} from uploads u
       where u.owner_id = ? and u.state = 'open' and u.wire = 'blob' order by u.created_at, u.id`,
     [ownerId],
   )
@@ -108,15 +109,11 @@ export interface OpenParts {
 
 const openSum = statement<OpenParts>(
   'uploads.open-bytes',
-  `select coalesce(sum(p.size), 0)::float8 as bytes, count(*)::integer as parts from uploads u join upload_parts p on p.upload_id = u.id
-    where u.owner_id = $1 and u.state = 'open' and (p.upload_id, p.part) is distinct from ($2::text, $3::integer)`,
+  `select coalesce(sum(part_bytes), 0)::float8 as bytes, coalesce(sum(part_count), 0)::integer as parts
+     from uploads where owner_id = $1 and state = 'open' and id is distinct from $2::text`,
 )
 
-/** Parts of the open uploads of an account, except one that is sent again; the account's usage does not include them yet. */
-export async function readOpenParts(
-  db: Db,
-  ownerId: string,
-  again?: { uploadId: string; part: number },
-): Promise<OpenParts> {
-  return (await openSum(db, [ownerId, again?.uploadId ?? null, again?.part ?? null]))[0]!
+/** Parts of the open uploads of an account, except one; its usage does not include them yet. */
+export async function readOpenParts(db: Db, ownerId: string, except: string | null = null): Promise<OpenParts> {
+  return (await openSum(db, [ownerId, except]))[0]!
 }

@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readlink, rm, truncate, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readlink, rm, statfs, truncate, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -153,4 +153,25 @@ test('a full disk refuses one put, leaves nothing of it, and the store keeps wor
   t.is(await small.head(refused), null)
   await small.put(next, bodyOf(bytes))
   t.true((await bytesOf(await small.get(kept))).equals(bytes))
+})
+
+test('nothing is put on a disk that is nearly full, and everything as soon as it has room', async t => {
+  const [disk, place] = [join(base, 'low-disk'), join(base, 'low')]
+  await mkdir(place)
+  await writeFile(disk, '')
+  await truncate(disk, 32 * 1024 ** 2)
+  await run('mkfs.ext4', ['-q', disk])
+  await run('mount', ['-o', 'loop', disk, place])
+  t.teardown(() => run('umount', [place]))
+  const low = await filesystemStore(place)
+  const filler = join(place, 'filler')
+  const { bavail, bsize } = await statfs(place)
+  await writeFile(filler, noise(bavail * bsize))
+  const id = newId()
+  // What is left is reserved for root, so a write by itself would succeed.
+  await t.throwsAsync(low.put(id, bodyOf(noise(1000))), { code: 'ENOSPC' })
+  t.deepEqual([await low.head(id), await readdir(join(place, 'tmp'))], [null, []])
+  await rm(filler)
+  await low.put(id, bodyOf(noise(1000)))
+  t.deepEqual(await low.head(id), { size: 1000 })
 })

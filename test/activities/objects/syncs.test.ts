@@ -2,7 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
+import { DiskSyncs } from '../../../activities/objects/disk-syncs.ts'
 import { filesystemStore, sharedFolderSync } from '../../../activities/objects/filesystem.ts'
+import { MiB } from '../../../lib/bytes.ts'
+import { storeSyncs } from '../../../policy/objects/store-limits.ts'
+import { threadPool } from '../../../workers/supervisor/thread-pool.ts'
 import { bodyOf } from '../../kit/bodies.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 
@@ -74,4 +78,99 @@ test('no put into a new folder is answered before the names of the folder and of
   synced.length = 0
   await put('ef01000000000002')
   t.true(synced.includes(join(folder, 'o/ef')), 'a failed sync is tried again')
+})
+
+test('a deletion is answered when it is durable, also that of a body which is missing', async t => {
+  const folder = await mkdtemp(join(tmpdir(), 'berth-syncs-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  let synced: string[] = []
+  let held = Promise.resolve()
+  const store = await filesystemStore(folder, undefined, async path => {
+    synced.push(path)
+    await held
+  })
+  const id = 'abcd000000000001'
+  await store.put(id, bodyOf(Buffer.from('x')))
+  synced = []
+  let release = () => {}
+  held = new Promise(resolve => {
+    release = resolve
+  })
+  let isAnswered = false
+  const deletion = store.delete(id).then(() => {
+    isAnswered = true
+  })
+  await comesTrue(() => synced.includes(join(folder, 'o/ab/cd')))
+  t.deepEqual([isAnswered, await store.head(id)], [false, null])
+  release()
+  await deletion
+  synced = []
+  await store.delete(id)
+  t.deepEqual(synced, [join(folder, 'o/ab/cd')])
+})
+
+/** Files whose syncs end when the test says so. */
+function heldFiles() {
+  const started: string[] = []
+  const ends: (() => void)[] = []
+  const file = (name: string) => ({
+    datasync: () => {
+      started.push(name)
+      return new Promise<void>(resolve => ends.push(resolve))
+    },
+  })
+  return { started, ends, file }
+}
+
+const turn = () => new Promise(setImmediate)
+
+test.serial(
+  'large bodies of one account that end together leave threads to others, and small ones do not wait for them',
+  async t => {
+    const { started, ends, file } = heldFiles()
+    const end = async (owner: string, bytes: number) => {
+      const syncs = new DiskSyncs(owner)
+      await syncs.count(file(owner), bytes)
+      await syncs.end(file(owner))
+    }
+    const all = [...Array.from({ length: 6 }, () => end('ana', 5 * MiB)), end('bob', 5 * MiB), end('ana', MiB)]
+    await turn()
+    t.deepEqual(started.toSorted(), ['ana', 'ana', 'ana', 'bob'])
+    while (started.length < all.length) {
+      for (const done of ends.splice(0)) done()
+      await turn()
+    }
+    for (const done of ends.splice(0)) done()
+    await Promise.all(all)
+    const { large, small } = storeSyncs
+    t.true(large.atOnce + small.atOnce <= Number(threadPool.UV_THREADPOOL_SIZE) - 4)
+  },
+)
+
+test.serial('a large body is synced while it arrives, one sync at a time', async t => {
+  const { started, ends, file } = heldFiles()
+  const syncs = new DiskSyncs('ana')
+  const piece = storeSyncs.everyBytes / 4
+  const due: boolean[] = []
+  for (let n = 0; n < 5; n++) due.push(await syncs.count(file('body'), piece))
+  t.deepEqual(due, [false, false, false, false, true])
+  await turn()
+  t.is(started.length, 1)
+  for (let n = 0; n < 3; n++) await syncs.count(file('body'), piece)
+  let hasGoneOn = false
+  const next = syncs.count(file('body'), piece).then(() => {
+    hasGoneOn = true
+  })
+  await turn()
+  t.deepEqual([started.length, hasGoneOn], [1, false])
+  ends[0]!()
+  await next
+  const end = syncs.end(file('body'))
+  await turn()
+  t.is(started.length, 2)
+  ends[1]!()
+  await turn()
+  t.is(started.length, 3)
+  ends[2]!()
+  await end
 })

@@ -2,7 +2,7 @@ import test from 'ava'
 import { transaction } from '../../../db/database.ts'
 import { listReceiptLines, openReceipt } from '../../../db/objects/blob-receipts.ts'
 import { removeObject } from '../../../db/objects/objects.ts'
-import { foldUsageBatch, readMonthUsage, recountAllUsage, sampleUsage } from '../../../db/objects/usage-upkeep.ts'
+import { foldAllUsage, readMonthUsage, recountAllUsage, sampleUsage } from '../../../db/objects/usage-upkeep.ts'
 import { TtlCache } from '../../../lib/async/ttl-cache.ts'
 import { newId } from '../../../policy/ids.ts'
 import { storageBill } from '../../../policy/objects/storage-bill.ts'
@@ -47,7 +47,7 @@ test.serial('the average of the month counts bytes for as long as they were stor
   const { db } = api()
   const ana = await api().makeUser()
   await store(ana, 'a.txt', 'a'.repeat(1000))
-  while ((await foldUsageBatch(db)) > 0);
+  await foldAllUsage(db)
   const now = new Date()
   const month = Date.UTC(now.getUTCFullYear(), now.getUTCMonth())
   const elapsed = now.getTime() - month
@@ -76,7 +76,7 @@ test.serial('usage that was changed by hand is corrected, and the receipt contai
   await store(ana, 'a.txt', 'abcde')
   await store(ana, 'b.txt', 'abc')
   await transaction(db, trx => removeObject(trx, { ownerId: ana.id, bucket: 'private', key: 'b.txt' }))
-  while ((await foldUsageBatch(db)) > 0);
+  await foldAllUsage(db)
   t.is((await db('usage_deltas').where({ owner_id: ana.id })).length, 0)
   t.like(await stats(ana), { usage: { objects: 1, storage: 5 } })
   await db('blob_usage').where({ owner_id: ana.id }).update({ objects: 9, bytes: 900 })

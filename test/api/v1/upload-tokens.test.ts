@@ -1,5 +1,9 @@
 import test from 'ava'
+import type { Caller } from '../../../api/pipeline/authenticate.ts'
+import { withTokenUse } from '../../../api/v1/upload-token-use.ts'
+import { CommitInDoubt } from '../../../db/commits-in-doubt.ts'
 import { mapConcurrently } from '../../../lib/async/concurrently.ts'
+import { ApiError } from '../../../policy/errors.ts'
 import { type TestUser, testApi } from '../../kit/actors/api.ts'
 import { chunkedAs } from '../../kit/actors/chunked.ts'
 
@@ -22,6 +26,23 @@ test('a token states its lifetime and number of uses', async t => {
   const life = new Date(body.response.expires_at).getTime() - startedAt
   t.true(life > 895_000 && life < 960_000, `${life}`)
   t.like((await mint(ana, { max_uses: 100, expires_in: 3600 })).body.response, { max_uses: 100 })
+})
+
+test('a failed upload returns the use of its token, unless it may have been committed', async t => {
+  const ana = await api().makeUser()
+  await mint(ana)
+  const [{ id }] = await api().db('upload_tokens').where({ owner_id: ana.id })
+  const caller = { uploadToken: { id } } as Caller
+  const usedAfter = async (failure: Error) => {
+    const fails = () => Promise.reject(failure)
+    await t.throwsAsync(withTokenUse(api().services, caller, fails), { is: failure })
+    const { used } = await api().db('upload_tokens').where({ id }).first()
+    await api().db('upload_tokens').where({ id }).update({ used: 0 })
+    return used
+  }
+  t.is(await usedAfter(new ApiError('UPLOAD_ABORTED')), 0)
+  t.is(await usedAfter(new CommitInDoubt(undefined)), 1)
+  t.is(await usedAfter(new Error('Connection terminated')), 1)
 })
 
 test('a token whose credential expires sooner states the end of that, and lives until then', async t => {

@@ -5,6 +5,7 @@ import { removeObject, storeObject } from '../../../db/objects/objects.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import { StorageQuota } from '../../../db/objects/storage-quota.ts'
 import { ApiError } from '../../../policy/errors.ts'
+import { newId } from '../../../policy/ids.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { drawnPart, put } from '../../kit/objects/objects.ts'
@@ -44,6 +45,27 @@ test('the limit holds to the byte with two concurrent processes', async t => {
   t.deepEqual(await readUsage(db, ownerId), { objects: 10, bytes: 100 })
   await store('last', 'x'.repeat(5), 105)
   await t.throwsAsync(store('more', 'x', 105), refusal)
+})
+
+test('parts of open uploads are no room for objects, but for that which they become', async t => {
+  const { db, ownerId, quotas, store } = await account()
+  const id = newId()
+  const upload = { id, owner_id: ownerId, bucket: 'public', key: 'large', content_type: 'text/plain' }
+  await db('uploads').insert({ ...upload, max_parts: 10, max_bytes: 100 })
+  const { segmentId } = await drawnPart(db, 'part')
+  await db('upload_parts').insert({ upload_id: id, part: 1, segment_id: segmentId, size: 60, md5: 'x' })
+  await t.throwsAsync(store('a', 'x'.repeat(41), 100), refusal)
+  await store('a', 'x'.repeat(40), 100)
+  const completing = { ownerId, bytes: 60, limit: 100, completing: id }
+  await t.notThrowsAsync(quotas[0]!.charging(completing, async () => {}))
+  await t.throwsAsync(
+    quotas[0]!.charging({ ...completing, completing: undefined }, async () => {}),
+    refusal,
+  )
+  await db('upload_parts').where({ upload_id: id }).update({ size: 50 })
+  await store('b', 'x'.repeat(10), 100)
+  await db('upload_parts').where({ upload_id: id }).delete()
+  await store('c', 'x'.repeat(50), 100)
 })
 
 test('far from the limit one lease serves many writes, and is given back completely', async t => {

@@ -138,11 +138,11 @@ export class ObjectActs {
     const size = notNone(parts).reduce((sum, part) => sum + part.size, 0)
     const at = { ownerId: this.ownerId, bucket: upload.bucket, key: upload.key }
     const replacing = upload.overwrite ? await findObject(db, at) : undefined
-    const stored = await this.#withReservedStorage(process, size, replacing?.size, charge =>
+    const write = (charge: StorageCharge) =>
       transaction(db, trx =>
         completeUpload(trx, { id, ownerId: this.ownerId }, { choose: notNone, options: { charge } }),
-      ),
-    )
+      )
+    const stored = await this.#withReservedStorage(process, size, replacing?.size, write, id)
     return stored ? outcomeOf(stored) : 'over'
   }
 
@@ -186,9 +186,11 @@ export class ObjectActs {
     size: number,
     replaced = 0,
     write: (charge: StorageCharge) => Promise<T>,
+    completing?: string,
   ): Promise<T> {
     const caller = { user: { id: this.ownerId }, plan: { blobGb: storageLimit / 1024 ** 3 } }
-    return withReservedStorage(process as unknown as Services, caller as unknown as Caller, { size, replaced }, write)
+    const bytes = { size, replaced, completing }
+    return withReservedStorage(process as unknown as Services, caller as unknown as Caller, bytes, write)
   }
 
   #discard({ db }: ObjectProcess, segmentId: string, bytes?: Buffer): Promise<void> {

@@ -148,6 +148,5 @@ function mostBrought(before: Model, acts: readonly Act[]): number {
   const copied = acts.filter(({ kind }) => /copy|share/.test(kind)).length * largest
   const open = Object.values(before.uploads).flatMap(({ parts }) => Object.values(parts))
   const arriving = acts.flatMap(act => (act.kind === 'part' ? [act.segment] : []))
-  const isFilling = acts.some(({ kind }) => kind === 'part' || kind === 'share')
-  return made.reduce((all, bytes) => all + bytes, copied) + (isFilling ? sum([...open, ...arriving]) : 0)
+  return made.reduce((all, bytes) => all + bytes, copied) + sum([...open, ...arriving])
 }

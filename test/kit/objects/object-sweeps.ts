@@ -4,7 +4,7 @@ import type { Db } from '../../../db/database.ts'
 import { openReceipt } from '../../../db/objects/blob-receipts.ts'
 import { newId } from '../../../policy/ids.ts'
 
-const atOnce = { drawnSeconds: 0, unreferencedSeconds: 0, downloadSeconds: 0 }
+const atOnce = { drawnSeconds: 0, unreferencedSeconds: 0, downloadSeconds: 0, retrySeconds: 0 }
 
 /** The sweeps of a run. They do not wait, and remove unreferenced segments of every account. */
 export class Sweeps {

@@ -20,6 +20,7 @@ export const shortTimes: UpkeepTimes = {
   drawnSeconds: 0,
   unreferencedSeconds: 0,
   downloadSeconds: 0,
+  retrySeconds: 0,
 }
 
 /** An account whose storage has something to do for every kind of upkeep, so many of each. */

@@ -36,6 +36,7 @@ test('every limit has its agreed value, and there are no others', t => {
       'visits of a share': linkVisits.share,
       'wrong passwords': linkVisits.password,
       'copies by S3': s3Counts.copies,
+      'MiB that parts of S3 copy': s3Counts.copiedMiB,
       'keys deleted by S3': s3Counts.deletedKeys,
     }),
     countsAsAgreed,

@@ -135,11 +135,21 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       sample: { everySeconds: 3600 },
       recount: { everySeconds: 21_600 },
     },
-    upkeepTimes: { idleSeconds: 86_400, drawnSeconds: 604_800, unreferencedSeconds: 60, downloadSeconds: 3600 },
+    upkeepTimes: {
+      ...{ idleSeconds: 86_400, drawnSeconds: 604_800, unreferencedSeconds: 60, downloadSeconds: 3600 },
+      retrySeconds: 600,
+    },
     drawnAheadSeconds: 21_600,
     heldAllocationSeconds: 7200,
     receiptDays: 90,
     idleReceiptDays: 1,
+  },
+  'objects/store-limits.ts': {
+    storeSyncs: {
+      ...{ everyBytes: 33_554_432, smallBytes: 1_048_576 },
+      ...{ large: { atOnce: 4, perSubject: 2 }, small: { atOnce: 8, perSubject: 6 } },
+    },
+    storeFloor: { bytes: 1_073_741_824, share: 0.02, lookMs: 1000 },
   },
   // A mailed code has 8 characters, and `confirmCode` is exactly that long.
   'accounts/mailed-codes.ts': { codeLength: 8 },
@@ -620,6 +630,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       formBytes: 20_480,
       form: { files: 1, fields: 100, parts: 110, headerPairs: 100 },
       metadataBytes: 2048,
+      headerBytes: 4096,
       tags: 10,
       tagKeyCharacters: 128,
       tagValueCharacters: 256,

@@ -3,7 +3,7 @@ import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 import test from 'ava'
 import { testApi } from '../../../kit/actors/api.ts'
 import { s3Of } from '../../../kit/s3/sdk.ts'
-import { wireOf } from '../../../kit/s3/wire.ts'
+import { elementOf, wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 /** A header as its bytes, each a character. */
@@ -88,6 +88,24 @@ test('metadata may have 2 KiB, names and values together', async t => {
   t.deepEqual([put.status, put.code, row], [400, 'MetadataTooLarge', undefined])
   const wide = await written({ 'x-amz-meta-a': bytesOf('é'.repeat(1024)) })
   t.is(wide.put.code, 'MetadataTooLarge', 'bytes are counted')
+})
+
+test('all headers that are stored have 4 KiB together, on both ways to write, and end with their upload', async t => {
+  const most = {
+    'x-amz-meta-a': 'x'.repeat(2000),
+    'content-language': 'd'.repeat(1000),
+    'cache-control': 'c'.repeat(1000),
+  }
+  t.is((await written(most)).put.status, 200)
+  const more = { ...most, 'content-language': 'd'.repeat(1100) }
+  t.is((await written(more)).put.code, 'MetadataTooLarge')
+  const user = await api().makeUser()
+  const wire = await wireOf(api(), user)
+  t.is((await wire.send('POST', '/private/large?uploads', { headers: more })).code, 'MetadataTooLarge')
+  const id = elementOf(await wire.send('POST', '/private/large?uploads', { headers: most }), 'UploadId')
+  await wire.send('DELETE', `/private/large?uploadId=${id}`)
+  const row = await api().db('uploads').where({ owner_id: user.id }).first()
+  t.like(row, { state: 'aborted', content_type: '', cache_control: null, metadata: {}, s3: null })
 })
 
 test('content headers are returned as they were sent', async t => {

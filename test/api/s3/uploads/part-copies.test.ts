@@ -8,6 +8,8 @@ import {
 import test from 'ava'
 import { MiB } from '../../../../lib/bytes.ts'
 import { checksum } from '../../../../lib/checksums.ts'
+import { ownCounters } from '../../../../policy/counters.ts'
+import { s3Counts } from '../../../../policy/s3/s3-limits.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { refusal, type S3Account, s3Account } from '../../../kit/s3/account.ts'
 import { completed, opened, sent } from '../../../kit/s3/parts.ts'
@@ -85,6 +87,19 @@ test('a range across parts, one of a small object and a whole object in parts ar
   }
   await completed(ana, 'copy', id, [1, 2])
   t.true((await contentOf(ana, 'copy')).equals(Buffer.concat([cases[0]![2], cases[1]![2]])))
+})
+
+test('bytes that are copied for a part count against a limit of the account, and shared ones do not', async t => {
+  const ana = await withSources()
+  const id = await opened(ana, 'copy')
+  const { limiter, config } = api().services
+  const [row] = s3Counts.copiedMiB
+  const counters = ownCounters('s3.copiedMiB', [row], { user: ana.user, scale: config.rateLimitScale })
+  await limiter.admit(counters, row.allow * config.rateLimitScale - 7)
+  const range = { CopySourceRange: `bytes=1-${first.length - 1}` }
+  await t.notThrowsAsync(copy(ana, id, 1, 'private/large', range))
+  t.is(await refusal(copy(ana, id, 2, 'private/large', range)), 'SlowDown')
+  await t.notThrowsAsync(copy(ana, id, 2, 'private/large', { CopySourceRange: `bytes=0-${first.length - 1}` }))
 })
 
 test('an empty source is an empty part', async t => {

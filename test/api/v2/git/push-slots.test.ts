@@ -1,7 +1,7 @@
 import test from 'ava'
 import { openDatabase } from '../../../../db/database.ts'
 import { acceptance } from '../../../../policy/acceptance.ts'
-import { lockedPushSlots } from '../../../../policy/git/push-slots.ts'
+import { lockedSlots } from '../../../../policy/locked-slots.ts'
 import { appCaps } from '../../../../policy/request-caps.ts'
 import { databaseTimeouts } from '../../../../policy/timeouts.ts'
 import { testApi } from '../../../kit/actors/api.ts'
@@ -61,7 +61,7 @@ test.serial('an account whose applications are all locked leaves connections for
   const [many, [other]] = await Promise.all([webhooks(12), webhooks(1)])
   const letGo = await hold(many.map(({ id }) => id))
   const pushes = many.map(({ hook }) => deliver(api(), hook))
-  const { perSubject } = lockedPushSlots(10)
+  const { perSubject } = lockedSlots(10)
   await comesTrue(async () => (await waiting()) === perSubject)
   t.is((await deliver(api(), other!.hook)).status, 200)
   t.is(await waiting(), perSubject)
@@ -69,8 +69,8 @@ test.serial('an account whose applications are all locked leaves connections for
   t.deepEqual([...new Set((await Promise.all(pushes)).map(({ status }) => status))], [200])
 })
 
-test('half of the connections are for pushes that wait for locked applications, three of ten for those of one account', t => {
-  t.deepEqual(lockedPushSlots(10), { atOnce: 5, perSubject: 3 })
-  t.deepEqual(lockedPushSlots(20), { atOnce: 10, perSubject: 6 })
-  t.deepEqual(lockedPushSlots(1), { atOnce: 1, perSubject: 1 })
+test('half of the connections may wait for what is locked, three of ten for one account', t => {
+  t.deepEqual(lockedSlots(10), { atOnce: 5, perSubject: 3 })
+  t.deepEqual(lockedSlots(20), { atOnce: 10, perSubject: 6 })
+  t.deepEqual(lockedSlots(1), { atOnce: 1, perSubject: 1 })
 })

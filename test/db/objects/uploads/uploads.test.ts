@@ -114,16 +114,25 @@ test('the number of open uploads of an account is limited under concurrency', as
   const { db } = await database
   const ownerId = await newOwner(db)
   const first = await open(db, ownerId)
-  const { id: _, state: __, created_at: ___, last_activity_at: ____, ...wish } = (await findUpload(db, first, ownerId))!
+  const {
+    id: _,
+    state: __,
+    created_at,
+    last_activity_at,
+    part_count,
+    part_bytes,
+    ...wish
+  } = (await findUpload(db, first, ownerId))!
   const opened = await Promise.all(Array.from({ length: 12 }, () => transaction(db, trx => openUpload(trx, wish, 8))))
   t.is(opened.filter(Boolean).length, 7)
   await send(db, first, 1, 3)
   await send(db, first, 2, 4)
   const list = await listOpenUploads(db, ownerId)
   t.is(list.length, 8)
-  t.like(list[0], { id: first, parts: 2, size_so_far: 7 })
+  t.like(list[0], { id: first, part_count: 2, part_bytes: 7 })
   t.deepEqual(await readOpenParts(db, ownerId), { bytes: 7, parts: 2 })
-  t.deepEqual(await readOpenParts(db, ownerId, { uploadId: first, part: 2 }), { bytes: 3, parts: 1 })
+  await send(db, first, 2, 1)
+  t.deepEqual(await readOpenParts(db, ownerId), { bytes: 4, parts: 2 })
   await abort(db, first, ownerId)
   t.truthy(await transaction(db, trx => openUpload(trx, wish, 8)))
 })
