@@ -35,6 +35,25 @@ test('later commands see every setting that the start saw, but the login that ow
   t.deepEqual(ownSettings({ HOME: '/home/ana', PATH: '/bin' }), {})
 })
 
+test('paragraphs of documents are wrapped; lists of keys and tables cannot be', t => {
+  const files = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'bench/README.md']
+  const documents = readdirSync('docs', { recursive: true, encoding: 'utf8' })
+    .filter(name => name.endsWith('.md'))
+    .map(name => join('docs', name))
+  const prose = [...files, ...documents].flatMap(file =>
+    readFileSync(file, 'utf8')
+      .replaceAll(/^```[^]*?^```/gm, '')
+      .split('\n')
+      .filter(line => !/^\s*\||^(`[^`]+` ?)+$|^Sub-resources that no row has/.test(line))
+      .map(line => ({ file, line })),
+  )
+  t.true(prose.length > 5000)
+  t.deepEqual(
+    prose.filter(({ line }) => line.length > 160),
+    [],
+  )
+})
+
 test('every setting that the platform reads is documented', t => {
   const names = settingsRead()
   t.true(names.size > 40)
