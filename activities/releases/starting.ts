@@ -80,21 +80,23 @@ export function releaseStarts(
     return { release, spec, bootId, variablesVersion }
   }
 
-  /** `ended` is the state of its container, for a caller that has just stopped it. */
-  async function start(
-    name: 'startRelease' | 'startApp',
+  /** Within a turn. `ended` is the state of its container, for a caller that has just stopped it. */
+  async function startNow(
+    step: Step,
     { release, spec, created, ...facts }: ReadyStart,
     ended?: ContainerState | null,
   ): Promise<StartedContainer> {
     const alone = release.hostname === null
-    const started = await turn(name, release, step =>
-      startPublished(engine, spec, { alone, ended, created, assertCurrent: () => assertCurrent(step) }),
-    )
+    const terms = { alone, ended, created, assertCurrent: () => assertCurrent(step) }
+    const started = await startPublished(engine, spec, terms)
     const { hostPort, hostAddress } = started
     const isChosen = hostPort !== null && hostPort !== spec.publish?.hostPort
     if (isChosen) await apps.clearPortOfOthers(db, release.appId, hostPort, hostAddress)
     return { ...started, ...facts }
   }
+
+  const start = (name: 'startRelease' | 'startApp', coming: ReadyStart): Promise<StartedContainer> =>
+    turn(name, coming.release, step => startNow(step, coming))
 
   const readyForCommand = ({ operationId }: Step, release: Release) =>
     ready({ operationId, release, seconds: commandImageSeconds, signal: cancellationSignal() })
@@ -104,20 +106,26 @@ export function releaseStarts(
    * the caller need not wait for the lane to record the outcome.
    */
   async function startAgain(input: StepOf): Promise<StoppedContainer> {
-    const { ended, coming, operationId } = await turn('stopApp', input, async step => {
+    const { ended, coming } = await turn('stopApp', input, async step => {
       const release = step.serving()
       const coming = readyForCommand(step, release)
       coming.catch(ignoreError('the start reports it; after a failed stop it is of no interest'))
       const name = appContainerName(release)
       await engine.stop(name, stopGraceSeconds)
-      return { ended: await engine.inspect(name), coming, operationId: step.operationId }
+      return { ended: await engine.inspect(name), coming }
     })
     const exit = exitOf(ended)
     reportToLane(exit)
     const ready = await coming
-    const started = await start('startApp', ready, ended)
-    const recorded = await recordServingAgain(fence, operationId, ready.release, started)
-    return { ...exit, started, ...(recorded && { recorded }) }
+    return turn('startApp', ready.release, async step => {
+      const started = await startNow(step, ready, ended)
+      // A later attempt, which waits for this turn, must find the operation ended, or that it has to stop and start once more.
+      await assertCurrent(step)
+      const recorded = await recordServingAgain(fence, step.operationId, ready.release, started).catch(
+        ignoreError('the container runs, so its lane records that'),
+      )
+      return { ...exit, started, ...(recorded && { recorded }) }
+    })
   }
 
   return {

@@ -15,9 +15,9 @@ export function ownAddress(hostAddress: string, uid: number, platform: string = 
   return `127.${uid >> 16}.${(uid >> 8) & 255}.${uid & 255}`
 }
 
-/** Ports of applications' own addresses: below those that the kernel gives to outgoing connections. */
-const firstPort = 10_000
-const ports = 20_000
+/** Ports of applications' own addresses: of those from which engines choose, because a program that listens on all addresses cannot have the same. */
+const firstPort = 33_000
+const ports = 27_000
 
 /**
  * The port at which a release is published at its application's own address, so that a restart changes no route; undefined at an address

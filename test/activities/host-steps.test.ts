@@ -145,6 +145,49 @@ test('where a program of the machine listens at the port of a release, the engin
   t.is(engine.containers.size, 1)
 })
 
+/** A scene whose application restarts where it is published, as its row says. */
+async function restartScene() {
+  const made = await scene('restart')
+  const { db, app, before, step } = made
+  const restart = () => step(({ stopApp }) => stopApp(before, { mustRun: false, thenStart: true }))
+  const { hostPort: host_port, hostAddress: host_address, bootId: boot_id } = (await restart()).started!
+  await db('apps').where({ id: app.id }).update({ status: 'restarting', host_port, host_address, boot_id })
+  return { ...made, restart, state: async () => (await db('operations').where({ id: made.id }).first()).state }
+}
+
+test('a later attempt at a restart finds what an overlapping one has recorded, and stops nothing', async t => {
+  const { engine, before, restart, state } = await restartScene()
+  let [reached, goOn] = [() => {}, () => {}]
+  const isReached = new Promise<void>(done => (reached = done))
+  const mayGoOn = new Promise<void>(done => (goOn = done))
+  const start = engine.start.bind(engine)
+  engine.start = async name => {
+    reached()
+    await mayGoOn
+    return start(name)
+  }
+  const first = restart()
+  await isReached
+  const second = t.throwsAsync(restart(), { instanceOf: ApplicationFailure, message: /no longer works/ })
+  goOn()
+  t.true((await first).recorded)
+  await second
+  t.is(await state(), 'success')
+  t.true((await engine.inspect(appContainerName(before)))!.running)
+})
+
+test('a restart whose outcome cannot be recorded is left to its lane, and not done again', async t => {
+  const { db, id, engine, before, restart, state } = await restartScene()
+  await db.raw(`create function refuse_success() returns trigger language plpgsql as $$ begin raise 'refused'; end $$`)
+  await db.raw(`create trigger refuse_success before update on operations for each row
+    when (new.id = '${id}' and new.state = 'success') execute function refuse_success()`)
+  const { started, recorded } = await restart()
+  t.truthy(started)
+  t.is(recorded, undefined)
+  t.is(await state(), 'running')
+  t.true((await engine.inspect(appContainerName(before)))!.running)
+})
+
 test.serial(
   'the port of a new container is no other application’s from its start on, before anything of it is on record',
   async t => {

@@ -12,15 +12,15 @@ test('on loopback each application publishes at its own address, elsewhere at th
   t.is(ownAddress('127.0.0.1', 10_001, 'darwin'), '127.0.0.1')
 })
 
-test('at its own address a release has a port of its own, the same at each start, of 20,000 below those of outgoing connections', t => {
+test('at its own address a release has a port of its own, the same at each start, of 27,000 from which engines choose too', t => {
   const release = { appId: 'a', number: 1, uid: 10_001, hostAddress: '127.0.39.17' }
   const port = ownPort(release)!
   t.is(ownPort({ ...release }), port)
   const next = ownPort({ ...release, number: 2 })!
-  t.true(next === port + 1 || (port === 29_999 && next === 10_000))
+  t.true(next === port + 1 || (port === 59_999 && next === 33_000))
   t.not(ownPort({ ...release, appId: 'b' }), port, 'another installation may have the same addresses')
-  const all = new Set(Array.from({ length: 20_000 }, (_, number) => ownPort({ ...release, number })!))
-  t.deepEqual([all.size, Math.min(...all), Math.max(...all)], [20_000, 10_000, 29_999])
+  const all = new Set(Array.from({ length: 27_000 }, (_, number) => ownPort({ ...release, number })!))
+  t.deepEqual([all.size, Math.min(...all), Math.max(...all)], [27_000, 33_000, 59_999])
   for (const hostAddress of ['127.0.0.1', '10.1.2.3', '127.0.39.18'])
     t.is(ownPort({ ...release, hostAddress }), undefined, hostAddress)
 })
