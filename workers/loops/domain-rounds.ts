@@ -36,13 +36,15 @@ export interface DomainRoundsOptions {
 
 /**
  * Keeps custom names and certificates of one proxy as Postgres has them: what has changed since the last round, and everything every few
- * seconds. One that the proxy refuses does not delay others.
+ * seconds and after each start of the proxy, whose tables may be empty. One that the proxy refuses does not delay others.
  */
 export class DomainRounds {
   readonly #options: DomainRoundsOptions
   readonly #now: () => number
   #mark: string | null = null
   #comparedAt = Number.NEGATIVE_INFINITY
+  /** The run of the proxy whose tables were compared as a whole. */
+  #run: string | null = null
   #refused: EntryRefusal[] = []
   /** The run of the proxy that has them, and its answers. */
   #answered = ''
@@ -54,12 +56,14 @@ export class DomainRounds {
 
   /** Runs one round; rejects when the proxy or Postgres is down. `unanswered`: texts that the proxy cannot answer with, by their kind. */
   async round(): Promise<{ changed: number; refused: EntryRefusal[]; unanswered: EntryRefusal[] }> {
-    const { db } = this.#options
+    const { db, edge } = this.#options
     const began = this.#now()
+    const { run } = await edge.standing()
     const { mark, changed } = await domainChangesSince(db, this.#mark)
-    const everything = changed === null || began - this.#comparedAt >= roundSeconds.domains * 1000
+    const everything =
+      changed === null || run !== this.#run || began - this.#comparedAt >= roundSeconds.domains * 1000
     const hostnames = everything ? undefined : [...new Set([...changed, ...this.#refused.map(({ host }) => host)])]
-    const unanswered = await this.#setAnswers()
+    const unanswered = await this.#setAnswers(run)
     if (hostnames?.length === 0) {
       this.#mark = mark
       return { changed: 0, refused: [], unanswered }
@@ -69,12 +73,15 @@ export class DomainRounds {
     const names = await this.#syncNames(hostnames)
     this.#mark = mark
     this.#refused = [...certificates.refused, ...names.refused]
-    if (everything) this.#comparedAt = began
+    if (everything) {
+      this.#comparedAt = began
+      this.#run = run
+    }
     return { changed: certificates.changed + names.changed, refused: this.#refused, unanswered }
   }
 
   /** One that cannot be had delays neither the other nor names and certificates. */
-  async #setAnswers(): Promise<EntryRefusal[]> {
+  async #setAnswers(run: string): Promise<EntryRefusal[]> {
     const { edge, answers: sources } = this.#options
     const unanswered: EntryRefusal[] = []
     const answers: WellKnownAnswers = { 'acme-challenge': null, 'berth-check': null }
@@ -85,7 +92,7 @@ export class DomainRounds {
         if (!(error instanceof ApiError)) throw error
         unanswered.push({ host: kind, why: error.message })
       }
-    const wanted = `${(await edge.standing()).run} ${JSON.stringify(answers)}`
+    const wanted = `${run} ${JSON.stringify(answers)}`
     if (wanted !== this.#answered) await edge.setAnswers(answers)
     this.#answered = wanted
     return unanswered

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { acmeAuthority } from '../../../activities/certificates/acme/acme.ts'
 import { acmeAccounts } from '../../../db/domains/acme-accounts.ts'
@@ -237,6 +237,19 @@ test.serial(
     t.deepEqual([await names(), await certificates()], [['b.shop.dev'], [`b.shop.dev ${id}`]])
   },
 )
+
+test.serial('a proxy that comes back with empty tables gets all names and certificates in the next round', async t => {
+  const { rounds, claim, certify, names, certificates } = await scene(t)
+  await claim('kept.shop.dev')
+  const id = await certify('kept.shop.dev')
+  await rounds.round()
+  await proxy.kill('SIGKILL')
+  await rm(dirname(proxy.config.edge.routesFile), { recursive: true })
+  await proxy.start()
+  t.deepEqual(await names(), [])
+  await rounds.round()
+  t.deepEqual([await names(), await certificates()], [['kept.shop.dev'], [`kept.shop.dev ${id}`]])
+})
 
 test.serial('a certificate that the proxy refuses is reported, delays no other, and is tried again', async t => {
   const { rounds, db, claim, certify, certificates, later } = await scene(t)
