@@ -8,6 +8,12 @@ export function withTimeout<T>(work: Promise<T>, ms: number, late: () => Error):
   })
 }
 
+/** Resolves once the work has ended, either way, and after `ms` milliseconds at the latest. The work then continues. */
+export async function endedWithin(work: Promise<unknown>, ms: number): Promise<void> {
+  const ended = work.catch(ignoreError('the caller asks for the outcome later'))
+  await withTimeout(ended, ms, () => new Error('late')).catch(ignoreError('the caller goes on'))
+}
+
 /** Resolves to the outcome of the work; rejects with the signal's reason once it aborts. The work then continues, and its outcome is ignored. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {

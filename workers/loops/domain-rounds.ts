@@ -60,8 +60,7 @@ export class DomainRounds {
     const began = this.#now()
     const { run } = await edge.standing()
     const { mark, changed } = await domainChangesSince(db, this.#mark)
-    const everything =
-      changed === null || run !== this.#run || began - this.#comparedAt >= roundSeconds.domains * 1000
+    const everything = changed === null || run !== this.#run || began - this.#comparedAt >= roundSeconds.domains * 1000
     const hostnames = everything ? undefined : [...new Set([...changed, ...this.#refused.map(({ host }) => host)])]
     const unanswered = await this.#setAnswers(run)
     if (hostnames?.length === 0) {

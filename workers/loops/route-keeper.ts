@@ -2,10 +2,12 @@ import type { Logger } from 'pino'
 import { listOverdue, payOverdue } from '../../db/apps/cache-versions.ts'
 import { edgeSnapshot, recordEdge } from '../../db/domains/edges.ts'
 import { Notifications } from '../../db/notifications.ts'
+import { allEnded } from '../../lib/async/all-ended.ts'
 import { Bell, loop } from '../../lib/async/loop.ts'
+import { endedWithin } from '../../lib/async/timeout.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { EntryRefusal } from './equalize.ts'
-import { RouteRounds } from './route-rounds.ts'
+import { earlyMs, RouteRounds } from './route-rounds.ts'
 import { type RefusedRoute, syncRoute, type Tables } from './route-table.ts'
 
 export interface RouteKeeperOptions extends Tables {
@@ -44,12 +46,13 @@ export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSigna
   const round = async () => {
     const snapshot = await edgeSnapshot(db)
     // Names and certificates first where there may be none: what is served before https, or under no name, has begun in another way than it
-    // goes on. Without them routes are set all the same.
-    const early = (await rounds.isNew()) ? await domains.round().catch(warn) : undefined
-    const { refused, refusedSettings, edgeId } = await rounds.round()
+    // goes on. Without them, or before the last of many, routes are set all the same.
+    const early = (await rounds.isNew()) ? domains.round().catch(warn) : undefined
+    if (early) await endedWithin(early, earlyMs)
+    const [{ refused, refusedSettings, edgeId }, named] = await allEnded([rounds.round(), early])
     report('route', refused)
     report('settings', refusedSettings)
-    const names = early ?? (await domains.round())
+    const names = named ?? (await domains.round())
     report('name', names.refused)
     report('answer', names.unanswered)
     const hosts = [refused, refusedSettings, names.refused].flat().map(({ host }) => host)

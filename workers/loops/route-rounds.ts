@@ -1,6 +1,9 @@
 import { changesSince } from '../../db/apps/app-changes.ts'
 import { findHostsOfApps, listUnroutedBoots, readHostsDigest, recordRoutedBoots } from '../../db/hosts/host-boots.ts'
 import { switchingSubdomains } from '../../db/operations/operations.ts'
+import { allEnded } from '../../lib/async/all-ended.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { endedWithin } from '../../lib/async/timeout.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { EntryRefusal } from './equalize.ts'
 import { hostOf, type Round, syncRoutes, type Tables } from './route-table.ts'
@@ -11,6 +14,14 @@ export interface RouteRoundsOptions extends Tables {
   /** Milliseconds of a monotonic clock. */
   now?: () => number
 }
+
+type Boots = Awaited<ReturnType<typeof listUnroutedBoots>>
+
+/**
+ * How long the routes of a proxy that has started wait for what should be there before them: names and certificates, and then what bounds
+ * the requests of applications. Thousands of them take longer, and the routes of all applications must not.
+ */
+export const earlyMs = 2000
 
 /** Above this number of names reading the whole table is faster. */
 const maxNames = 200
@@ -52,14 +63,13 @@ export class RouteRounds {
     const names = changed && this.#names(changed)
     const fits = boots.length === 0 && hosts === this.#hosts && !this.#isTime(began)
     const some = fits && names && names.length <= maxNames ? names : undefined
-    // What bounds the requests of an application must not come after the first of them.
-    const early = mark === null ? await syncSettings(this.#options, some) : null
-    const round = await syncRoutes(this.#options, some)
-    const refusedSettings = early ?? (await syncSettings(this.#options, some))
+    const early = mark === null ? syncSettings(this.#options, some).catch(ignoreError('tried again below')) : undefined
+    if (early) await endedWithin(early, earlyMs)
+    const [round, settings] = await allEnded([this.#setRoutes(boots, some), early])
+    const refusedSettings = settings ?? (await syncSettings(this.#options, some))
     this.#unsettled = [...round.unsettled, ...refusedSettings.map(({ host }) => host)]
     this.#switched = switching
     if (!some) {
-      await this.#releaseHosts(boots, round)
       this.#hosts = hosts
       this.#comparedAt = began
     }
@@ -70,6 +80,13 @@ export class RouteRounds {
   /** Whether the proxy has started since its table was complete. */
   async isNew(): Promise<boolean> {
     return (await this.#options.edge.standing()).mark === null
+  }
+
+  /** Hosts wait for routes only. */
+  async #setRoutes(boots: Boots, some: readonly string[] | undefined): Promise<Round> {
+    const round = await syncRoutes(this.#options, some)
+    if (!some) await this.#releaseHosts(boots, round)
+    return round
   }
 
   #isTime(now: number): boolean {
@@ -86,7 +103,7 @@ export class RouteRounds {
   }
 
   /** Releases hosts that wait in a new boot, except those with a route that could be neither set nor held: it may lead to a former port. */
-  async #releaseHosts(boots: Awaited<ReturnType<typeof listUnroutedBoots>>, { refused }: Round): Promise<void> {
+  async #releaseHosts(boots: Boots, { refused }: Round): Promise<void> {
     const { db } = this.#options
     const misleading = refused.filter(({ leads }) => leads).map(({ appId }) => appId)
     const waiting = await findHostsOfApps(db, misleading)

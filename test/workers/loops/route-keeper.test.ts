@@ -10,8 +10,13 @@ import * as apps from '../../../db/apps/apps.ts'
 import { owePurge, purgeCache, readCacheVersion } from '../../../db/apps/cache-versions.ts'
 import type { Db } from '../../../db/database.ts'
 import { changeAppSettings } from '../../../db/domains/app-settings.ts'
+import { recordLook } from '../../../db/domains/domain-looks.ts'
+import { assignDomain, findDomain } from '../../../db/domains/domains.ts'
 import { isBootRouted, recordBoot } from '../../../db/hosts/host-boots.ts'
 import * as operations from '../../../db/operations/operations.ts'
+import { defaultPlans } from '../../../policy/accounts/plans.ts'
+import { sealKeys } from '../../../policy/seal.ts'
+import { DomainRounds } from '../../../workers/loops/domain-rounds.ts'
 import { keepRoutes } from '../../../workers/loops/route-keeper.ts'
 import { namesWithWrongRoute, syncRoute, syncRoutes } from '../../../workers/loops/route-table.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
@@ -412,39 +417,83 @@ test.serial(
   async t => {
     const { db, app, host } = await runningApp()
     const { url } = await database
+    const hostname = 'early.shop.dev'
+    await assignDomain(db, { app, hostname, plans: defaultPlans })
+    const proved = { txtSeen: true, cnameSeen: false, points: true, delegated: false, problem: null }
+    await recordLook(db, (await findDomain(db, hostname))!, proved)
     await changeAppSettings(db, app, { maintenance: true })
-    const edge = fakeEdge()
+    const fake = fakeEdge()
     const calls: string[] = []
-    const noted: Edge = {
-      ...edge,
+    let run = 'first'
+    let isFailing = true
+    const edge: Edge = {
+      ...fake,
+      standing: async () => ({ ...(await fake.standing()), run }),
+      setMark: async (of, mark) => {
+        if (of === run) await fake.setMark((await fake.standing()).run, mark)
+      },
+      async setName(name) {
+        calls.push(name.host)
+        if (isFailing) throw new Error('a failure of the proxy')
+        await fake.setName(name)
+      },
       async setSettings(wanted) {
         calls.push('settings')
-        await edge.setSettings(wanted)
+        await fake.setSettings(wanted)
       },
       async setRoute(route) {
         if (route.host === host) calls.push('route')
-        await edge.setRoute(route)
+        isFailing = false
+        await fake.setRoute(route)
       },
     }
-    const domains = {
-      async round() {
-        calls.push('names')
-        if (calls.length === 1) throw new Error('a key that cannot be read')
-        return { refused: [], unanswered: [] }
-      },
-    }
+    const domains = new DomainRounds({
+      ...{ db, edge, appsDomain, keys: sealKeys('ab'.repeat(32)) },
+      answers: { 'acme-challenge': async () => null, 'berth-check': async () => null },
+    })
     const ending = new AbortController()
     const { log } = logLines()
     const keeping = keepRoutes(
-      { ...alone, domains, db, edge: noted, databaseUrl: url, appsDomain, machine, log },
+      { ...alone, domains, db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 0.05 },
       ending.signal,
     )
-    await comesTrue(async () => calls.length >= 4)
+    const isComplete = async () => (await fake.standing()).mark !== null && (await fake.listNames()).length > 0
+    await comesTrue(isComplete)
+    t.deepEqual(calls.splice(0), [hostname, 'settings', 'route', hostname])
+    // It comes back with empty tables, soon after everything was compared.
+    await fake.syncNames([])
+    await fake.removeSettings(host)
+    run = 'second'
+    await fake.syncRoutes([])
+    await comesTrue(isComplete)
     ending.abort()
     await keeping
-    t.deepEqual(calls.slice(0, 4), ['names', 'settings', 'route', 'names'])
+    t.deepEqual(calls, [hostname, 'settings', 'route'])
+    await db('domains').delete()
   },
 )
+
+test.serial('thousands of names delay the routes of a proxy that has started by a few seconds only', async t => {
+  const { db, host } = await runningApp()
+  const { url } = await database
+  const edge = fakeEdge()
+  const ending = new AbortController()
+  let isRouted = false
+  const domains = {
+    async round() {
+      const wait = comesTrue(async () => (await portOf(edge, host)) !== undefined)
+      isRouted = await wait.then(
+        () => true,
+        () => false,
+      )
+      ending.abort()
+      return { refused: [], unanswered: [] }
+    },
+  }
+  const { log } = logLines()
+  await keepRoutes({ ...alone, domains, db, edge, databaseUrl: url, appsDomain, machine, log }, ending.signal)
+  t.true(isRouted)
+})
 
 test.serial('a route that changed after it was looked at is not removed', async t => {
   const { db, app, host } = await runningApp()

@@ -5,7 +5,7 @@ import * as apps from '../../../db/apps/apps.ts'
 import { purgeCache } from '../../../db/apps/cache-versions.ts'
 import { openDatabase } from '../../../db/database.ts'
 import { changeAppSettings } from '../../../db/domains/app-settings.ts'
-import { recordBoot } from '../../../db/hosts/host-boots.ts'
+import { isBootRouted, recordBoot } from '../../../db/hosts/host-boots.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { roundSeconds } from '../../../policy/rounds.ts'
 import { RouteRounds } from '../../../workers/loops/route-rounds.ts'
@@ -30,7 +30,7 @@ let ports = 4000
 async function runningApp() {
   const { db } = await database
   const make = rows(db)
-  await make.host('h1')
+  await make.host('h1', { memoryMb: 262_144 })
   const { app } = await make.app((await make.user()).id)
   const port = ++ports
   await apps.recordStarted(db, app.id, { ...started, hostPort: port })
@@ -306,6 +306,35 @@ test.serial('what an application has set is at the proxy with the next round, al
     [],
   )
 })
+
+for (const what of ['cannot be set', 'take long'])
+  test.serial(`settings that ${what} keep neither routes from a proxy that has started, nor hosts waiting`, async t => {
+    const app = await runningApp()
+    const { db } = await database
+    await changeAppSettings(db, (await apps.loadApp(db, app.id))!, { maintenance: true })
+    const fake = fakeEdge()
+    let hasRoutes = () => {}
+    const routed = new Promise<void>(resolve => {
+      hasRoutes = resolve
+    })
+    const edge: Edge = {
+      ...fake,
+      async setSettings() {
+        if (what === 'take long') await routed
+        throw new Error('a failure of the proxy')
+      },
+      async setRoute(route) {
+        await fake.setRoute(route)
+        if (route.host === app.host) hasRoutes()
+      },
+    }
+    await recordBoot(db, 'h1', 'b1')
+    await t.throwsAsync(rounds(edge), { message: 'a failure of the proxy' })
+    t.is(await portOf(edge, app.host), app.port)
+    t.true(await isBootRouted(db, 'h1', 'b1'))
+    await db('hosts').where({ id: 'h1' }).update({ boot_id: null })
+    await db('app_settings').delete()
+  })
 
 test.serial('settings that the proxy refuses are reported, delay no others, and are tried again', async t => {
   const [bad, good] = [await runningApp(), await runningApp()]
