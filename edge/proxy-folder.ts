@@ -6,6 +6,8 @@ import { codeOf, unlessMissing } from '../lib/folders/disk-names.ts'
 import type { Owner } from '../lib/folders/owner.ts'
 import type { EdgeSettings } from '../policy/edge/edge-settings.ts'
 import { tableFile, tables } from './edge-config.ts'
+import { logName } from './log-format.ts'
+import { unusedCertificate } from './tls-lines.ts'
 
 /**
  * Makes the proxy's folder with all that nginx needs in it. `owner` is the user of its workers where root starts them, else null. These
@@ -15,15 +17,17 @@ import { tableFile, tables } from './edge-config.ts'
 export async function makeProxyFolder(folder: string, settings: EdgeSettings, owner: Owner | null): Promise<void> {
   const { routesFile } = settings
   if (owner && dirname(routesFile) === folder)
-    throw new Error(`EDGE_ROUTES_FILE must be in a folder of its own, and ${folder} is root's: ${routesFile}`)
+    throw new Error(
+      `EDGE_ROUTES_FILE must be in a folder of its own, and ${folder} is root's: ${routesFile}. Leave it out, or move the file there with the tables next to it.`,
+    )
   const own = join(folder, 'tables')
   await makeFolder(folder, owner)
   // An earlier version left all of it to that user, who may have prepared links for root.
   if (dirname(routesFile) === own) await moveTables(folder, own)
-  if (owner) await removeStrange(folder)
+  if (owner) await removeStrange(folder, isOpened)
   for (const name of ['cache', 'temporary']) {
     await makeFolder(join(folder, name), owner)
-    if (owner) await removeStrange(join(folder, name))
+    if (owner) await removeStrange(join(folder, name), () => true)
   }
   for (const path of [join(folder, 'access'), own, dirname(routesFile)]) {
     const created = await mkdir(path, { recursive: true, mode: 0o750 })
@@ -59,8 +63,10 @@ async function makeFolder(path: string, owner: Owner | null): Promise<void> {
   await chmod(path, 0o750)
 }
 
+const tableNames = ['routes', ...tables].map(table => `${table}.json`)
+
 async function moveTables(from: string, to: string): Promise<void> {
-  for (const name of ['routes', ...tables].map(table => `${table}.json`)) {
+  for (const name of tableNames) {
     const old = await lstat(join(from, name)).catch(() => null)
     if (!old?.isFile() || old.nlink > 1) continue
     await mkdir(to, { recursive: true, mode: 0o750 })
@@ -68,12 +74,20 @@ async function moveTables(from: string, to: string): Promise<void> {
   }
 }
 
-/** Removes what is no folder and that root has not made: a link leads where its maker wants, and a second name shares its file's owner. */
-async function removeStrange(folder: string): Promise<void> {
+/** What the proxy of this version or an earlier one opens in its folder by its path. */
+const opened = ['nginx.conf', 'nginx.pid', 'id', unusedCertificate, logName, ...tableNames]
+const isOpened = (name: string): boolean => opened.includes(name.replace(/\.new$/, ''))
+
+/**
+ * Removes what root has not made: links, which lead where their maker wants, and under names that the proxy opens also other files and second
+ * names of a file, which share its owner. Files of an operator stay.
+ */
+async function removeStrange(folder: string, isOurs: (name: string) => boolean): Promise<void> {
   for (const name of await readdir(folder)) {
     const path = join(folder, name)
     const found = await lstat(path)
-    if (!found.isDirectory() && (found.uid !== 0 || found.nlink > 1)) await rm(path)
+    const isStrange = !found.isDirectory() && (found.uid !== 0 || found.nlink > 1)
+    if (isStrange && (found.isSymbolicLink() || isOurs(name))) await rm(path)
   }
 }
 

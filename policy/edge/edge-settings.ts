@@ -45,7 +45,7 @@ export function edgeSettings(
     bind: env.EDGE_BIND ?? '127.0.0.1',
     port,
     controlSocket: env.EDGE_CONTROL_SOCKET ?? `${dataDir}/run/edge/control.sock`,
-    routesFile: env.EDGE_ROUTES_FILE ?? `${dataDir}/proxy/tables/routes.json`,
+    routesFile: routesFile(env.EDGE_ROUTES_FILE, `${dataDir}/proxy`),
     domain,
     names: surfaceNames(env),
     workers: integer(env, 'EDGE_WORKERS', 0),
@@ -60,4 +60,9 @@ export function edgeSettings(
     cacheMb: integer(env, 'EDGE_CACHE_MB', 1024),
     place: edgePlace(env),
   }
+}
+
+/** The default of earlier versions, in a folder that is root's now, stands for that of this one: the tables move at the first start. */
+function routesFile(set: string | undefined, folder: string): string {
+  return !set || set === `${folder}/routes.json` ? `${folder}/tables/routes.json` : set
 }

@@ -33,7 +33,8 @@ async function dataFolder(t: ExecutionContext): Promise<string> {
   return dataDir
 }
 
-const prepare = (dataDir: string) => prepareEdge(parseConfig({ BERTH_DATA: dataDir, EDGE_TLS: 'local' }, '/'))
+const prepare = (dataDir: string, settings: Record<string, string> = {}) =>
+  prepareEdge(parseConfig({ BERTH_DATA: dataDir, EDGE_TLS: 'local', ...settings }, '/'))
 
 asRoot('nothing that root opens by its path is in a folder of the user who parses requests', async t => {
   const proxy = await startProxy({ EDGE_TLS: 'local' })
@@ -71,6 +72,20 @@ asRoot('links that this user has left behind lead root nowhere', async t => {
     await t.throwsAsync(lstat(join(folder, name)), { code: 'ENOENT' })
 })
 
+asRoot('a file that an operator has put into the folder stays', async t => {
+  const dataDir = await dataFolder(t)
+  const folder = join(dataDir, 'proxy')
+  await prepare(dataDir)
+  const key = join(folder, 'own.key')
+  await writeFile(key, 'of the operator')
+  await link(key, join(folder, 'second.key'))
+  await writeFile(join(folder, 'nginx.pid'), '1')
+  for (const path of [key, join(folder, 'nginx.pid')]) await chown(path, strange, strange)
+  await prepare(dataDir)
+  for (const name of ['own.key', 'second.key']) t.is(await readFile(join(folder, name), 'utf8'), 'of the operator')
+  await t.throwsAsync(lstat(join(folder, 'nginx.pid')), { code: 'ENOENT' })
+})
+
 asRoot('a link or a second name among the tables stops the start, and changes nothing', async t => {
   const dataDir = await dataFolder(t)
   const secret = join(dataDir, 'secret')
@@ -90,8 +105,15 @@ test('tables of an earlier version move to their new folder at the start', async
   const dataDir = await dataFolder(t)
   await mkdir(join(dataDir, 'proxy'))
   await writeFile(join(dataDir, 'proxy/routes.json'), 'of before')
-  await prepare(dataDir)
+  // Also where the place of before was set.
+  await prepare(dataDir, { EDGE_ROUTES_FILE: join(dataDir, 'proxy/routes.json') })
   await prepare(dataDir)
   t.is(await readFile(join(dataDir, 'proxy/tables/routes.json'), 'utf8'), 'of before')
   t.false((await readdir(join(dataDir, 'proxy'))).includes('routes.json'))
+})
+
+asRoot('any other file of routes in the folder of root stops the start', async t => {
+  const dataDir = await dataFolder(t)
+  const set = { EDGE_ROUTES_FILE: join(dataDir, 'proxy/other.json') }
+  await t.throwsAsync(prepare(dataDir, set), { message: /^EDGE_ROUTES_FILE must be in a folder of its own/ })
 })
