@@ -53,9 +53,9 @@ export function isPlaceLeft(
   limits: OrderLimits,
 ): boolean {
   const { perWindow, perDomain, accountShare, shares } = limits
-  if (recent >= perWindow * shares[kind]) return false
+  if (recent >= Math.floor(perWindow * shares[kind])) return false
   if (kind === 'first' && ofDomain >= perDomain) return false
-  return kind === 'ending' || ofAccount < perWindow * accountShare
+  return kind === 'ending' || ofAccount < Math.floor(perWindow * accountShare)
 }
 
 /** The name of the platform's own authority, which has no limits. */
