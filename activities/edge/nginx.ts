@@ -47,6 +47,11 @@ export function nginxEdge(controlSocket: string): Edge {
     return found
   }
 
+  async function standing(): ReturnType<Edge['standing']> {
+    const text = await read('/mark').catch(unlessOlder)
+    return { id: null, ...(text === null ? { run: '', mark: null } : JSON.parse(text)) }
+  }
+
   // Pages first: a proxy that has a version of the rules has everything of it.
   async function sendSettings({ rules, pages }: SettingsLines): Promise<void> {
     for (const page of pages) await send('POST', '/pages', page, SettingsRefused)
@@ -58,7 +63,16 @@ export function nginxEdge(controlSocket: string): Edge {
       await send('POST', '/routes', line(route), RouteRefused)
     },
     async removeRoute(host, only) {
-      if (isHostName(host)) await send('POST', '/routes', removal(host, only), RouteRefused)
+      if (!isHostName(host)) return
+      const remove = (meant?: RouteMeant) => send('POST', '/routes', removal(host, meant), RouteRefused)
+      try {
+        await remove(only)
+      } catch (error) {
+        if (!only || !(error instanceof RouteRefused) || (await standing()).id !== null) throw error
+        // A proxy without an id removes by the name alone, so the condition is looked at here.
+        const [now] = await listed<Route>('/routes', [host])
+        if (now?.appId === only.appId && (only.port ?? now.port) === now.port) await remove()
+      }
     },
     async syncRoutes(wanted) {
       await send('PUT', '/routes', wanted.map(line).join('\n'), RouteRefused)
@@ -75,10 +89,7 @@ export function nginxEdge(controlSocket: string): Edge {
       await send('PUT', '/names', all.map(nameLine).join('\n'), NameRefused)
     },
     listNames: hosts => listed('/names', hosts),
-    async standing() {
-      const text = await read('/mark').catch(unlessOlder)
-      return { id: null, ...(text === null ? { run: '', mark: null } : JSON.parse(text)) }
-    },
+    standing,
     async setMark(run, mark) {
       await send('PUT', '/mark', `${run} ${mark}`, RouteRefused).catch(unlessOlder)
     },

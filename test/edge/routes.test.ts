@@ -9,7 +9,7 @@ import { type Route, RouteRefused } from '../../activities/edge/port.ts'
 import { unusedPort } from '../../cli/installation/ports.ts'
 import { demandRoot } from '../kit/root.ts'
 import { ask, named } from '../kit/servers/origin.ts'
-import { startProxy, type TestProxy } from '../kit/servers/proxy.ts'
+import { startOlderProxy, startProxy, statusOfLine, type TestProxy } from '../kit/servers/proxy.ts'
 
 let proxy: TestProxy
 
@@ -205,3 +205,23 @@ test.serial('on a full disk routes still change, and a proxy that starts from th
   await full.start()
   t.is(await page('moved'), 'after', 'there is room again')
 })
+
+test.serial(
+  'a proxy of before, whose removals have no condition, removes the route that is meant and no other',
+  async t => {
+    const older = await startOlderProxy({
+      'routes.lua': [[/ {2}if from then .*\n/, '']],
+      'journal.lua': [[/"id":"' \.\. proxy_id \.\. '",/, '']],
+    })
+    t.teardown(older.stop)
+    const route = { host: 'a.apps.localhost', appId: 'a1', address: '127.0.0.1', port: 4000 }
+    await older.edge.setRoute(route)
+    t.is((await older.edge.standing()).id, null)
+    t.is(await statusOfLine(older, 'routes', JSON.stringify({ host: route.host, appId: 'a1', removed: true })), 422)
+    for (const other of [{ appId: 'b2' }, { appId: 'a1', port: 4001 }]) await older.edge.removeRoute(route.host, other)
+    t.deepEqual(await older.edge.listRoutes(), [route])
+    await older.edge.removeRoute(route.host, route)
+    t.deepEqual(await older.edge.listRoutes(), [])
+    await older.edge.removeRoute(route.host, route)
+  },
+)

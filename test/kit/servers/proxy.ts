@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { chmod, cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -74,6 +74,36 @@ export async function startProxy(
     async stop() {
       await kill('SIGTERM')
       await rm(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** A proxy of an earlier version: that of now without what these changes take from its Lua files, by their names. */
+export async function startOlderProxy(changes: Record<string, [from: RegExp, to: string][]>): Promise<TestProxy> {
+  const proxy = await startProxy()
+  await proxy.kill('SIGTERM')
+  const folder = join(proxy.config.dataDir, 'proxy')
+  const lua = join(proxy.config.dataDir, 'lua')
+  await cp('edge/lua', lua, { recursive: true })
+  await chmod(lua, 0o755)
+  const change = async (path: string, from: RegExp, to: string) => {
+    const text = await readFile(path, 'utf8')
+    if (text.search(from) < 0) throw new Error(`${path} has no ${from}`)
+    await writeFile(path, text.replace(from, to))
+  }
+  for (const [name, pairs] of Object.entries(changes))
+    for (const [from, to] of pairs) await change(join(lua, name), from, to)
+  await change(join(folder, 'nginx.conf'), /[^"; ]*\/edge\/lua/g, lua)
+  const args = ['-p', folder, '-e', 'stderr', '-c', join(folder, 'nginx.conf')]
+  const child = spawn(proxy.config.edge.nginx ?? 'nginx', args, { stdio: 'ignore' })
+  await answering(proxy.edge, child, () => 'an earlier version')
+  return {
+    ...proxy,
+    async stop() {
+      const ended = once(child, 'exit')
+      child.kill('SIGTERM')
+      await ended
+      await proxy.stop()
     },
   }
 }

@@ -1,10 +1,8 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { chmod, cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { acmeAuthority } from '../../../activities/certificates/acme/acme.ts'
+import { NameRefused } from '../../../activities/edge/port.ts'
 import { acmeAccounts } from '../../../db/domains/acme-accounts.ts'
 import { ensureRequest, storeCertificate, takeOrder } from '../../../db/domains/certificates.ts'
 import { recordLook } from '../../../db/domains/domain-looks.ts'
@@ -14,12 +12,11 @@ import type { ServedCertificate } from '../../../db/domains/served-certificates.
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { sealKeys } from '../../../policy/seal.ts'
 import { DomainRounds } from '../../../workers/loops/domain-rounds.ts'
-import { comesTrue } from '../../kit/comes-true.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 import { handshake, type Issuer, testIssuer } from '../../kit/servers/https.ts'
 import { ask } from '../../kit/servers/origin.ts'
-import { startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
+import { startOlderProxy, startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
 
 const database = testDatabase()
 const keys = sealKeys('ab'.repeat(32))
@@ -101,42 +98,12 @@ test.serial(
   },
 )
 
-/** A proxy of before there were marks: its table of names refuses them. */
-async function olderProxy(t: ExecutionContext) {
-  const older = await startProxy()
-  t.teardown(older.stop)
-  const lua = await mkdtemp(join(tmpdir(), 'berth-lua-'))
-  t.teardown(() => rm(lua, { recursive: true }))
-  await chmod(lua, 0o755)
-  await cp('edge/lua', lua, { recursive: true })
-  const change = async (path: string, from: RegExp, to: string) => {
-    const text = await readFile(path, 'utf8')
-    t.regex(text, from, path)
-    await writeFile(path, text.replaceAll(from, to))
-  }
-  await change(join(lua, 'names.lua'), /!\?\)"\$/g, ')"$$')
-  const folder = join(older.config.dataDir, 'proxy')
-  await change(join(folder, 'nginx.conf'), /[^"; ]*\/edge\/lua/g, lua)
-  await older.kill('SIGTERM')
-  const args = ['-p', folder, '-e', 'stderr', '-c', join(folder, 'nginx.conf')]
-  const child = spawn(older.config.edge.nginx ?? 'nginx', args, { stdio: 'ignore' })
-  t.teardown(async () => {
-    const ended = once(child, 'exit')
-    child.kill('SIGTERM')
-    await ended
-  })
-  const marked = { host: 'marked.shop.dev', members: ['x.apps.localhost!'] }
-  await comesTrue(() =>
-    older.edge.setName(marked).then(
-      () => false,
-      error => error.name === 'NameRefused',
-    ),
-  )
-  return older
-}
-
 test.serial('a proxy of before, which refuses marks, gets each change of members without them', async t => {
-  const older = await olderProxy(t)
+  const older = await startOlderProxy({ 'names.lua': [[/!\?\)"\$/g, ')"$$']] })
+  t.teardown(older.stop)
+  await t.throwsAsync(older.edge.setName({ host: 'marked.shop.dev', members: ['x.apps.localhost!'] }), {
+    instanceOf: NameRefused,
+  })
   const { db, rounds, apps, claim, later } = await scene(t, older)
   const health = { status: 'unhealthy', since: '2030-01-01T00:00:00.000Z', reason: '/ready answered 503' }
   const [first, second] = apps.map(({ id, subdomain }) => ({ id, member: `${subdomain}.apps.localhost@${id}` }))
