@@ -298,8 +298,9 @@ export class TestPlatform {
   /** Segments in the object store, after the sweep has removed unreferenced ones. */
   async storedBodies(): Promise<string[]> {
     const { store, folder } = this.base
-    // What the API has drawn ahead goes too.
+    // What the API has drawn ahead goes too, and what stays for downloads.
     this.api.services.segmentIds = new SegmentIds(this.db)
+    await this.db('segments').where('zero_since', '>', this.db.fn.now()).update({ zero_since: this.db.fn.now() })
     await sweep({ db: this.db, store }, { drawnSeconds: 0, unreferencedSeconds: 0, downloadSeconds: 0 })
     const files = await readdir(join(folder, 'objects'), { recursive: true, withFileTypes: true })
     return files.filter(file => file.isFile() && file.name !== installationMark).map(file => file.name)
