@@ -1,6 +1,8 @@
 import test, { type ExecutionContext } from 'ava'
-import { type Db, openDatabase } from '../../../../db/database.ts'
+import { type Db, isUnavailable, isWithoutEffect, openDatabase } from '../../../../db/database.ts'
+import { lockedSlotsOf } from '../../../../db/locked-slots.ts'
 import { lockNames } from '../../../../db/objects/objects.ts'
+import { NoTurn } from '../../../../db/unavailable.ts'
 import { newId } from '../../../../policy/ids.ts'
 import { lockedSlots } from '../../../../policy/locked-slots.ts'
 import { objectName } from '../../../../policy/objects/object-names.ts'
@@ -82,3 +84,34 @@ test.serial('so does an account whose overwrites, keyed uploads, copies and move
     )
   }
 })
+
+test.serial(
+  'who waits too long for its own account is told to slow down, on each wire, and changes nothing',
+  async t => {
+    const { db } = api()
+    const [{ pool }, ana] = [db.client, await s3Account(api())]
+    const { id: object } = await sent(api(), ana.user, { name: 'a' })
+    const leave = await Promise.all(
+      Array.from({ length: lockedSlots(10).perSubject }, () => lockedSlotsOf(db).enter(ana.user.id)),
+    )
+    const waitMs = pool.acquireTimeoutMillis
+    pool.acquireTimeoutMillis = 300
+    try {
+      const removal = await ana.wire.send('DELETE', objectPath('public', 'a.txt'))
+      t.deepEqual([removal.status, removal.code, removal.headers['retry-after']], [503, 'SlowDown', '2'])
+      const upload = await sendFile(api(), ana.user, { name: 'a', overwrite: 'true' })
+      t.like(upload, { status: 429, body: { code: 'RATE_LIMITED' } })
+      t.is(upload.headers.get('retry-after'), '2')
+      const update = await api()
+        .blobAs(ana.user)
+        .request('PATCH', '/v1/objects', { body: JSON.stringify({ object, private: true }) })
+      t.deepEqual(update.body.response.results, [{ object, ok: false, code: 'RATE_LIMITED' }])
+    } finally {
+      pool.acquireTimeoutMillis = waitMs
+      for (const end of leave) end?.()
+    }
+    t.false(isUnavailable(new NoTurn()))
+    t.true(isWithoutEffect(new NoTurn()))
+    t.is((await ana.wire.send('DELETE', objectPath('public', 'a.txt'))).status, 204)
+  },
+)
