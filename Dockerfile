@@ -19,7 +19,7 @@ RUN for user in api:810 worker:811 setup:812 analytics:813; do \
       && useradd --uid "${user#*:}" --gid "${user#*:}" --no-create-home --home-dir /tmp --shell /usr/sbin/nologin "berth-${user%:*}"; \
     done
 WORKDIR /berth
-ENV NODE_ENV=production NODE_OPTIONS=--enable-source-maps BERTH_DATA=/var/lib/berth
+ENV NODE_ENV=production NODE_OPTIONS=--enable-source-maps UV_THREADPOOL_SIZE=24 BERTH_DATA=/var/lib/berth
 COPY --from=build /berth/package.json ./
 COPY --from=build /berth/node_modules node_modules
 COPY --from=build /berth/dist dist

@@ -15,7 +15,7 @@ export function lockedSlotsOf(db: Db): FairSlots {
 
 /**
  * As `transaction`, for one that takes locks of an account, such as of its uploads or of names of its objects: however many of an account
- * wait for each other, other accounts find connections. Rejects like a pool without a free connection when its turn does not come.
+ * wait for each other, other accounts find connections. Throws KEEP_CALM (`NoTurn`) when its turn does not come.
  */
 export const ownTransaction = <T>(db: Db, ownerId: string, work: (trx: Knex.Transaction) => Promise<T>): Promise<T> =>
   inOwnSlot(db, ownerId, () => transaction(db, work))

@@ -1,15 +1,17 @@
+import { ApiError } from '../policy/errors.ts'
+
 /** The five-character SQLSTATE of a Postgres error, or an empty text. */
 export function sqlState(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code
   return typeof code === 'string' ? code : ''
 }
 
-/** A transaction waited too long behind others of its account: it did not begin. */
-export class NoTurn extends Error {
+/** A transaction waited too long behind others of its account: it did not begin. The database is as available as before. */
+export class NoTurn extends ApiError {
   override name = 'NoTurn'
 
   constructor() {
-    super('a transaction waited too long behind others of its account')
+    super('KEEP_CALM', undefined, 2)
   }
 }
 
@@ -25,7 +27,7 @@ export function isUnavailable(error: unknown): boolean {
   )
     return true
   const text = error instanceof Error ? `${error.name} ${error.message}` : ''
-  return /KnexTimeoutError|NoTurn|Connection terminated|Query read timeout|timeout exceeded when trying to connect|Connection ended|is not queryable/i.test(
+  return /KnexTimeoutError|Connection terminated|Query read timeout|timeout exceeded when trying to connect|Connection ended|is not queryable/i.test(
     text,
   )
 }

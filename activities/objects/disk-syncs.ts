@@ -4,7 +4,17 @@ import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { storeSyncs } from '../../policy/objects/store-limits.ts'
 
 /** Of the process, as its threads are. */
-const slots = { large: new FairSlots(storeSyncs.large), small: new FairSlots(storeSyncs.small) }
+const slots = {
+  large: new FairSlots(storeSyncs.large),
+  small: new FairSlots(storeSyncs.small),
+  folders: new FairSlots(storeSyncs.folders),
+}
+
+/** Runs a sync of a folder in one of the slots for these, in the order of the calls. */
+export async function inFolderSlot(folder: string, sync: (folder: string) => Promise<void>): Promise<void> {
+  const leave = await slots.folders.enter(folder)
+  await sync(folder).finally(leave)
+}
 
 type Synced = Pick<FileHandle, 'datasync'>
 

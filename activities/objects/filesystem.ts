@@ -10,7 +10,7 @@ import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { staleUploadMs } from '../../policy/timeouts.ts'
 import { BorrowedFile } from './borrowed-file.ts'
 import { DiskFloor } from './disk-floor.ts'
-import { DiskSyncs } from './disk-syncs.ts'
+import { DiskSyncs, inFolderSlot } from './disk-syncs.ts'
 import { rangeWithin, segmentPath } from './meter.ts'
 import { BodyNotFound, type BorrowedBody, type ObjectStore, type PutOptions, type StoredBody } from './port.ts'
 import { receive } from './receive.ts'
@@ -61,7 +61,7 @@ class FilesystemStore implements ObjectStore {
   constructor(folder: string, sync: SyncFolder, temporaryMs: number) {
     this.#folder = folder
     this.#floor = new DiskFloor(folder)
-    this.#sync = sharedFolderSync(sync)
+    this.#sync = sharedFolderSync(folder => inFolderSlot(folder, sync))
     this.#temporaryMs = temporaryMs
   }
 

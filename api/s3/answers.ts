@@ -37,13 +37,13 @@ export function failedS3(thrown: unknown, exchange: Exchange, resource: string, 
     response.destroy()
     return streamed
   }
-  const { code, message, status, elements } = error
+  const { code, message, status, elements, retryAfterSeconds } = error
   const body = { Code: code, Message: message, ...elements, Resource: resource, RequestId: requestId }
   return {
     status,
     headers: {
       'Content-Type': 'application/xml',
-      ...(status === 503 && { 'Retry-After': '1' }),
+      ...(status === 503 && { 'Retry-After': String(retryAfterSeconds) }),
       ...(elements.ActualObjectSize !== undefined && { 'Content-Range': `bytes */${elements.ActualObjectSize}` }),
     },
     body: xmlError(body),

@@ -26,7 +26,7 @@ const lock = statement<unknown>(
 
 const hold = statement<{ id: string }>(
   'object-segments.hold',
-  `update segments s set state = 'stored', refs = s.refs + w.n, zero_since = null, part_only = false, size = coalesce(w.size, s.size),
+  `update segments s set state = 'stored', refs = s.refs + w.n, zero_since = null, size = coalesce(w.size, s.size),
           sha256 = coalesce(w.sha256, s.sha256), md5 = coalesce(w.md5, s.md5), crc32 = coalesce(w.crc32, s.crc32)
      from (select id, count(*)::integer as n, max(size) as size, max(sha256) as sha256, max(md5) as md5, max(crc32) as crc32
              from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bigint[]) as p (id, size, sha256, md5, crc32)

@@ -65,13 +65,13 @@ export type S3Code = keyof typeof s3Errors
 
 /** A refusal on the S3 wire. `elements` are added to the XML, such as `<Region>`. */
 export class S3Error extends Refusal {
-  readonly code: S3Code
-  readonly elements: Readonly<Record<string, string>>
-
-  constructor(code: S3Code, message: string = s3Errors[code][1], elements: Readonly<Record<string, string>> = {}) {
+  constructor(
+    readonly code: S3Code,
+    message: string = s3Errors[code][1],
+    readonly elements: Readonly<Record<string, string>> = {},
+    readonly retryAfterSeconds = 1,
+  ) {
     super(message)
-    this.code = code
-    this.elements = elements
   }
 
   get status(): number {
@@ -113,8 +113,13 @@ const ofPlatform: Partial<Record<ErrorCode, S3Code>> = {
 }
 
 /** A refusal of the platform as one of the S3 wire. */
-export function s3ErrorOf({ code, message }: Pick<ApiError, 'code' | 'message'>): S3Error {
+export function s3ErrorOf({
+  code,
+  message,
+  retryAfterSeconds,
+}: Pick<ApiError, 'code' | 'message' | 'retryAfterSeconds'>): S3Error {
   const own = ofPlatform[code] ?? 'InternalError'
   // It says why, and of a service that is unavailable whether the command may have been done.
-  return new S3Error(own, own === 'AccessDenied' || own === 'ServiceUnavailable' ? message : undefined)
+  const shown = own === 'AccessDenied' || own === 'ServiceUnavailable' ? message : undefined
+  return new S3Error(own, shown, {}, retryAfterSeconds)
 }

@@ -35,8 +35,9 @@ export const s3Limits = {
 /** What single requests cost in addition to the request itself (contract 9.4). */
 export const s3Counts = {
   copies: [{ allow: 20, perSeconds: 10, by: 'user' }],
-  // Bytes that UploadPartCopy reads and stores again: its client sends none. Twice the largest part, and 100 MiB a second on average.
-  copiedMiB: [{ allow: 10_240, perSeconds: 100, by: 'user' }],
+  // Bytes that UploadPartCopy reads and stores again: its client sends none. The largest object, whose 2,048 smallest parts are each
+  // rounded up to whole MiB; about 100 MiB a second on average.
+  copiedMiB: [{ allow: 12_288, perSeconds: 100, by: 'user' }],
   deletedKeys: [{ allow: 2000, perSeconds: 10, by: 'user' }],
 } as const satisfies Record<string, readonly Limit[]>
 

@@ -1,6 +1,6 @@
-import { readUsage } from '../../../db/objects/blob-usage.ts'
 import { putObject } from '../../../db/objects/object-puts.ts'
 import { findObject, type NewObject, type StorageCharge, type StoredObject } from '../../../db/objects/objects.ts'
+import { readHeldBytes } from '../../../db/objects/uploads/upload-room.ts'
 import { MiB } from '../../../lib/bytes.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { assertPaid } from '../../../policy/objects/blob-options.ts'
@@ -40,10 +40,10 @@ const checkedFromBytes = MiB
 /** Refuses a body that cannot fit before it is sent, even if it replaced `name`. */
 export async function assertRoom(bytes: number, name: ObjectName, caller: Caller, { db }: Services): Promise<void> {
   if (bytes <= checkedFromBytes) return
-  const { bytes: used } = await readUsage(db, caller.user.id)
-  if (used + bytes <= includedBytes(caller)) return
+  const held = await readHeldBytes(db, caller.user.id)
+  if (held + bytes <= includedBytes(caller)) return
   const replaced = (await findObject(db, name))?.size ?? 0
-  if (used + bytes - replaced > includedBytes(caller)) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  if (held + bytes - replaced > includedBytes(caller)) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
 }
 
 /** A write whose body has arrived. */

@@ -111,8 +111,9 @@ async function copyBytes(
   services: Services,
 ): Promise<NewUploadPart> {
   const { exchange, stored, caller } = call
-  await countS3(caller, services, { of: 'copiedMiB', times: Math.ceil((range.to - range.from + 1) / MiB) })
   return inUploadSlot(call, services, async () => {
+    // Within the slot: a part that finds none has copied nothing.
+    await countS3(caller, services, { of: 'copiedMiB', times: Math.ceil((range.to - range.from + 1) / MiB) })
     const { object, parts } = source
     const whole = range.to < range.from ? null : range
     const opened = await openBody(services.store, { size: object.size, parts }, whole, () => exchange.signal)

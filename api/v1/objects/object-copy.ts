@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { ownTransaction } from '../../../db/locked-slots.ts'
 import { copyObject as copyRow, moveObject } from '../../../db/objects/object-changes.ts'
 import { findObject, type ObjectRow } from '../../../db/objects/objects.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -111,15 +112,18 @@ async function copied(
     return changes
   }
   const { answer } = await withReservedStorage(services, caller, bytes, charge =>
-    inTransaction(async trx => {
-      const stored = await (move
-        ? moveObject(trx, from, to, { overwrite, changes })
-        : copyRow(trx, from, to, { overwrite, charge, changes: reserved }))
-      if (!stored) throw new ApiError('OBJECT_NOT_FOUND')
-      const { object, replaced } = stored
-      const place = { ...placeView(object, config.urls.public), ...expiryView(object) }
-      return { answer: { ...place, size: object.size, source: id, moved: move, replaced } }
-    }),
+    inTransaction(
+      async trx => {
+        const stored = await (move
+          ? moveObject(trx, from, to, { overwrite, changes })
+          : copyRow(trx, from, to, { overwrite, charge, changes: reserved }))
+        if (!stored) throw new ApiError('OBJECT_NOT_FOUND')
+        const { object, replaced } = stored
+        const place = { ...placeView(object, config.urls.public), ...expiryView(object) }
+        return { answer: { ...place, size: object.size, source: id, moved: move, replaced } }
+      },
+      work => ownTransaction(db, caller.user.id, work),
+    ),
   )
   return answer
 }

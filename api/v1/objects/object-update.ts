@@ -4,7 +4,7 @@ import type { Db } from '../../../db/database.ts'
 import { ownTransaction } from '../../../db/locked-slots.ts'
 import { changeObject, moveObject } from '../../../db/objects/object-changes.ts'
 import { findObject, lockNames, type ObjectRow } from '../../../db/objects/objects.ts'
-import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import { ApiError, codeOn, type ErrorCode } from '../../../policy/errors.ts'
 import { type ObjectName, objectName } from '../../../policy/objects/object-names.ts'
 import {
   assertMayUpdate,
@@ -48,6 +48,7 @@ const objectCodes = [
   'VISIBILITY_CHANGE_FAILED',
   'PRIVATE_STORAGE_UNAVAILABLE',
   'PUBLIC_STORAGE_UNAVAILABLE',
+  'RATE_LIMITED',
 ] as const satisfies readonly ErrorCode[]
 type ObjectCode = (typeof objectCodes)[number]
 
@@ -133,7 +134,7 @@ async function resultOf(id: string, update: ObjectUpdate, caller: Caller, servic
   } catch (thrown) {
     // No code of one object says that it may have been changed; the answer as a whole does.
     if (thrown instanceof CommitInDoubt) throw thrown
-    return { object: id, ok: false, code: saidOf(id, toApiError(thrown).code) }
+    return { object: id, ok: false, code: saidOf(id, codeOn('blob', toApiError(thrown).code)) }
   }
 }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { readUsage } from '../../../db/objects/blob-usage.ts'
+import { readHeldBytes } from '../../../db/objects/uploads/upload-room.ts'
 import { startUpload } from '../../../db/objects/uploads/upload-starts.ts'
 import { MiB } from '../../../lib/bytes.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -90,6 +90,6 @@ const checkedFromBytes = MiB
 async function assertRoom({ caller, query, exchange }: UploadCall, { db }: Services): Promise<void> {
   const declared = Number(exchange.request.headers['content-length'] ?? 0) - checkedFromBytes
   if (declared <= 0 || query.overwrite) return
-  if ((await readUsage(db, caller.user.id)).bytes + declared > includedBytes(caller))
+  if ((await readHeldBytes(db, caller.user.id)) + declared > includedBytes(caller))
     throw new ApiError('STORAGE_QUOTA_EXCEEDED')
 }

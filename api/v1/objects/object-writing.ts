@@ -1,4 +1,5 @@
 import type { Db } from '../../../db/database.ts'
+import { ownTransaction } from '../../../db/locked-slots.ts'
 import { putObject } from '../../../db/objects/object-puts.ts'
 import { findObject, type NewObject, type StoredObject, storeObject } from '../../../db/objects/objects.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -114,7 +115,9 @@ async function store(
     const storeIn = async (trx: Db) => ({ answer: view(await storeObject(trx, object, [part], options)) })
     const { answer } =
       inTransaction || replacing
-        ? await (inTransaction ?? withoutKey<View>(services.db))(storeIn)
+        ? await (inTransaction ?? withoutKey<View>(services.db))(storeIn, work =>
+            ownTransaction(services.db, caller.user.id, work),
+          )
         : { answer: view(await putObject(services.db, object, part, options)) }
     held.isEnded = true
     exchange.recorded = true

@@ -40,6 +40,15 @@ export async function readRoomBeside(
   return limit + (await readReplacedBytes(db, upload)) - bytes - open.bytes + (before?.size ?? 0)
 }
 
+/**
+ * Bytes of an account that leave no room for objects: those of its objects and of the parts of its open uploads. For checks before a body
+ * is sent: an upload that completes in between is missing, as a write counts exactly.
+ */
+export async function readHeldBytes(db: Db, ownerId: string): Promise<number> {
+  const { bytes } = await readUsage(db, ownerId)
+  return bytes + (await readOpenParts(db, ownerId)).bytes
+}
+
 /** What a part has so far. */
 interface StoredPart {
   segmentId: string

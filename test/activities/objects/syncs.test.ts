@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
@@ -109,6 +109,29 @@ test('a deletion is answered when it is durable, also that of a body which is mi
   t.deepEqual(synced, [join(folder, 'o/ab/cd')])
 })
 
+test.serial('while a disk holds the syncs of folders of many puts, threads are left, and bodies are read', async t => {
+  const folder = await mkdtemp(join(tmpdir(), 'berth-syncs-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const ends: (() => void)[] = []
+  let isHeld = false
+  const store = await filesystemStore(folder, undefined, async () => {
+    if (isHeld) await new Promise<void>(resolve => ends.push(resolve))
+  })
+  await store.put('0000000000000001', bodyOf(Buffer.from('x')))
+  isHeld = true
+  const { atOnce } = storeSyncs.folders
+  const ids = Array.from({ length: 2 * atOnce }, (_, n) => `${(4096 + n).toString(16)}000000000001`)
+  const puts = ids.map(id => store.put(id, bodyOf(Buffer.from('y'))))
+  await comesTrue(async () => (await Promise.all(ids.map(id => store.head(id)))).every(head => head !== null))
+  await comesTrue(() => ends.length >= atOnce)
+  await turn()
+  t.is(ends.length, atOnce)
+  t.is((await store.read('0000000000000001', 0, 1)).toString(), 'x')
+  isHeld = false
+  for (const end of ends) end()
+  await Promise.all(puts)
+})
+
 /** Files whose syncs end when the test says so. */
 function heldFiles() {
   const started: string[] = []
@@ -142,8 +165,10 @@ test.serial(
     }
     for (const done of ends.splice(0)) done()
     await Promise.all(all)
-    const { large, small } = storeSyncs
-    t.true(large.atOnce + small.atOnce <= Number(threadPool.UV_THREADPOOL_SIZE) - 4)
+    const { large, small, folders } = storeSyncs
+    t.true(large.atOnce + small.atOnce + folders.atOnce <= Number(threadPool.UV_THREADPOOL_SIZE) - 4)
+    const threads = `UV_THREADPOOL_SIZE=${threadPool.UV_THREADPOOL_SIZE} `
+    t.true((await readFile(new URL('../../../Dockerfile', import.meta.url), 'utf8')).includes(threads))
   },
 )
 

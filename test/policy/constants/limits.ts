@@ -88,6 +88,6 @@ export const countsAsAgreed: Record<string, string[]> = {
   'visits of a share': ['120 in 60 s by link+address'],
   'wrong passwords': ['10 in 600 s by address'],
   'copies by S3': ['20 in 10 s by user'],
-  'MiB that parts of S3 copy': ['10240 in 100 s by user'],
+  'MiB that parts of S3 copy': ['12288 in 100 s by user'],
   'keys deleted by S3': ['2000 in 10 s by user'],
 }

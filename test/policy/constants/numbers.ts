@@ -147,7 +147,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'objects/store-limits.ts': {
     storeSyncs: {
       ...{ everyBytes: 33_554_432, smallBytes: 1_048_576 },
-      ...{ large: { atOnce: 4, perSubject: 2 }, small: { atOnce: 8, perSubject: 6 } },
+      ...{ large: { atOnce: 4, perSubject: 2 }, small: { atOnce: 8, perSubject: 6 }, folders: { atOnce: 8 } },
     },
     storeFloor: { bytes: 1_073_741_824, share: 0.02, lookMs: 1000 },
   },

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
+import test, { type ExecutionContext } from 'ava'
 import { revokeKey, setBlocked } from '../../../../db/accounts/accounts.ts'
 import { saveRules } from '../../../../db/objects/blob-rules.ts'
 import { readUsage } from '../../../../db/objects/blob-usage.ts'
@@ -150,16 +150,24 @@ test('of concurrent writes only those that fit are stored', async t => {
   t.deepEqual(answers.map(({ code }) => code ?? 'stored').sort(), ['QuotaExceeded', 'stored'])
 })
 
-test('a body that cannot fit is refused before it is sent', async t => {
-  const ana = await nearlyFull(10)
-  const wire = await wireOf(api(), ana)
+test('a body that cannot fit is refused before it is sent, also where parts of open uploads take the room', async t => {
+  const [ana, bob] = [await nearlyFull(10), await nearlyFull(52_000_000)]
+  const parts = await wireOf(api(), bob)
+  const [, id] = /<UploadId>(\w+)</.exec((await parts.send('POST', '/private/large?uploads')).text)!
+  const part = { body: Buffer.alloc(3_000_000) }
+  t.is((await parts.send('PUT', `/private/large?partNumber=1&uploadId=${id}`, part)).status, 200)
+  for (const user of [ana, bob]) await isRefusedEarly(t, user)
+})
+
+async function isRefusedEarly(t: ExecutionContext, user: TestUser) {
+  const wire = await wireOf(api(), user)
   const headers = { expect: '100-continue' }
   const sending = wire.open('PUT', '/private/k', { payload: 'UNSIGNED-PAYLOAD', length: 50_000_000, headers })
   sending.once('continue', () => t.fail('the body was asked for'))
   sending.flushHeaders()
   t.is((await answerOf(sending)).code, 'QuotaExceeded')
   sending.destroy()
-})
+}
 
 test('the rule of a prefix limits size and types, and sets expiry and cache directives', async t => {
   const ana = await api().makeUser()

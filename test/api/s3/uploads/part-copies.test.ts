@@ -6,6 +6,8 @@ import {
   type UploadPartCopyCommandInput,
 } from '@aws-sdk/client-s3'
 import test from 'ava'
+import { startUpload } from '../../../../db/objects/uploads/upload-starts.ts'
+import { endSlotLease } from '../../../../db/slot-leases.ts'
 import { MiB } from '../../../../lib/bytes.ts'
 import { checksum } from '../../../../lib/checksums.ts'
 import { ownCounters } from '../../../../policy/counters.ts'
@@ -100,6 +102,25 @@ test('bytes that are copied for a part count against a limit of the account, and
   await t.notThrowsAsync(copy(ana, id, 1, 'private/large', range))
   t.is(await refusal(copy(ana, id, 2, 'private/large', range)), 'SlowDown')
   await t.notThrowsAsync(copy(ana, id, 2, 'private/large', { CopySourceRange: `bytes=0-${first.length - 1}` }))
+})
+
+test('a copied part that finds no slot spends none of these bytes; past their limit Retry-After says how long it lasts', async t => {
+  const ana = await withSources()
+  const id = await opened(ana, 'copy')
+  const { limiter, config } = api().services
+  const [row] = s3Counts.copiedMiB
+  const counters = ownCounters('s3.copiedMiB', [row], { user: ana.user, scale: config.rateLimitScale })
+  const headers = { 'x-amz-copy-source': 'private/large', 'x-amz-copy-source-range': `bytes=1-${first.length - 1}` }
+  const copying = () => ana.wire.send('PUT', `/private/copy?partNumber=1&uploadId=${id}`, { headers })
+  const start = () => startUpload(api().db, ana.user.id, config.blob.concurrentUploads)
+  const slots = await Promise.all(Array.from({ length: config.blob.concurrentUploads }, start))
+  t.like(await copying(), { status: 503, code: 'SlowDown' })
+  await limiter.admit(counters, row.allow * config.rateLimitScale - 5)
+  for (const { lease } of slots) await endSlotLease(api().db, lease!)
+  t.is((await copying()).status, 200)
+  const refused = await copying()
+  t.deepEqual([refused.status, refused.code], [503, 'SlowDown'])
+  t.true(Number(refused.headers['retry-after']) > 10, refused.headers['retry-after'])
 })
 
 test('an empty source is an empty part', async t => {

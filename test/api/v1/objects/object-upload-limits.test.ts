@@ -149,10 +149,20 @@ test('of concurrent uploads only those that fit are stored', async t => {
   t.is((await readUsage(api().db, ana.id)).bytes, 5 * gib - 12)
 })
 
-test('a body that cannot fit is refused before it is sent', async t => {
+test('a body that cannot fit is refused before it is sent, also where parts of open uploads take the room', async t => {
   const ana = await nearlyFull(10)
+  t.is(JSON.parse(await saidBeforeBody(ana)).code, 'STORAGE_QUOTA_EXCEEDED')
+  const bob = await nearlyFull(60_000_000)
+  t.is(await saidBeforeBody(bob), 'continue')
+  const { upload } = (await chunkedAs(api().blobAs(bob)).init({ name: 'parts' })).body.response
+  t.is((await chunkedAs(api().blobAs(bob)).part(upload, 1, Buffer.alloc(12_000_000))).status, 200)
+  t.is(JSON.parse(await saidBeforeBody(bob)).code, 'STORAGE_QUOTA_EXCEEDED')
+})
+
+/** What is answered to the headers of an upload of 50 MB: a text of JSON, or `continue`. */
+async function saidBeforeBody(user: TestUser): Promise<string> {
   const headers = {
-    authorization: ana.key,
+    authorization: user.key,
     'content-type': `multipart/form-data; boundary=${boundary}`,
     'content-length': 50_000_000,
     expect: '100-continue',
@@ -166,5 +176,5 @@ test('a body that cannot fit is refused before it is sent', async t => {
     asking.flushHeaders()
   })
   asking.destroy()
-  t.is(JSON.parse(said).code, 'STORAGE_QUOTA_EXCEEDED')
-})
+  return said
+}

@@ -110,6 +110,22 @@ test('the parts become the object, in order; each segment has one reference, and
   t.is(await findUpload(db, id, ownerId), undefined)
 })
 
+test('a segment is only a part until it is that of an object, also for a process of the version before', async t => {
+  const { db } = await database
+  const ownerId = await newOwner(db)
+  const [id, older] = [await open(db, ownerId), await open(db, ownerId, { key: 'older' })]
+  const parts = [await send(db, id, 1), await send(db, id, 2), await send(db, older, 1)]
+  const ids = parts.map(({ segmentId }) => segmentId)
+  const partOnly = () => db('segments').whereIn('id', ids).orderByRaw('array_position(?, id)', [ids]).pluck('part_only')
+  await send(db, id, 2)
+  t.deepEqual(await partOnly(), [true, true, true], 'also one that was replaced')
+  await complete(db, id, ownerId)
+  t.deepEqual(await partOnly(), [false, true, true])
+  // It does not know the column.
+  await db('segments').where({ id: ids[2]! }).increment('refs', 1)
+  t.deepEqual(await partOnly(), [false, true, false])
+})
+
 test('the number of open uploads of an account is limited under concurrency', async t => {
   const { db } = await database
   const ownerId = await newOwner(db)
