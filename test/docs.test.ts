@@ -42,7 +42,7 @@ test('paragraphs of documents are wrapped; lists of keys and tables cannot be', 
     .map(name => join('docs', name))
   const prose = [...files, ...documents].flatMap(file =>
     readFileSync(file, 'utf8')
-      .replaceAll(/^```[^]*?^```/gm, '')
+      .replaceAll(/^```[\s\S]*?^```/gm, '')
       .split('\n')
       .filter(line => !/^\s*\||^(`[^`]+` ?)+$|^Sub-resources that no row has/.test(line))
       .map(line => ({ file, line })),
