@@ -150,9 +150,13 @@ export async function withRetries<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Brings the schema up to date. Called by one process (`berth up`, the test kit); knex holds a lock row meanwhile. */
+/**
+ * Brings the schema up to date, each migration in its own transaction, so that none holds its locks while others run. Rejects for a schema
+ * of a newer version. Called by `berth up` and the test kit; processes that do so at once take turns, by the lock row of knex.
+ */
 export async function migrate(db: Db): Promise<void> {
-  await db.migrate.latest()
+  const isBehind = async () => (await db.migrate.list())[1].length > 0
+  while (await isBehind()) await withRetries(() => db.migrate.up())
 }
 
 /** Whether this transaction got the lock of a named round of work; one transaction over all processes does, the others skip the round. */

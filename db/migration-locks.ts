@@ -4,8 +4,9 @@ import type { Knex } from 'knex'
 type TableLock = readonly [table: string, mode: 'share row exclusive' | 'access exclusive']
 
 /**
- * Locks tables for the rest of a migration's transaction, in the order of running transactions. Never waits for long at once: what waits for
- * such a lock makes all others wait behind it. Rejects when a table was in use for 10 minutes.
+ * Locks tables for the rest of a migration's transaction, in this order, which is to be that in which running transactions lock them. Gives
+ * up after 2 s and tries again, as everyone else waits behind a lock that is waited for; likewise after a deadlock. Rejects when a table
+ * was in use for 10 minutes.
  */
 export async function lockTables(knex: Knex, locks: readonly TableLock[]): Promise<void> {
   const statements = locks.map(([table, mode]) => `lock table ${table} in ${mode} mode;`).join('\n          ')
@@ -17,7 +18,7 @@ export async function lockTables(knex: Knex, locks: readonly TableLock[]): Promi
         begin
           ${statements}
           return;
-        exception when lock_not_available then perform pg_sleep(2);
+        exception when lock_not_available or deadlock_detected then perform pg_sleep(2);
         end;
       end loop;
       raise exception '${tables} were in use for 10 minutes: end what reads them for long, such as a backup, and try again';

@@ -51,5 +51,8 @@ export const storeSeconds = { afterBody: 60, afterCancel: 5 } as const
  */
 export const unsignedDeliveries = { allow: 20, perSeconds: 60 } as const
 
-/** Max deliveries of one owner that need a thread; past it they are refused for the rest of the window. A push to a shared repository may be one for each application. */
+/**
+ * Max deliveries of one owner that need a thread, in one process; past it they are refused for the rest of the window. A push to a shared
+ * repository may be one for each application.
+ */
 export const largeDeliveries = { allow: 100, perSeconds: 600 } as const

@@ -61,6 +61,11 @@ export const snapshotLooks = { atOnce: 100, withoutPlanSeconds: 21_600 }
 
 /**
  * Automatic snapshots (contract 6.24, 12.20): days for which those of databases go on after the end of a plan, the longest delay after one
- * that failed, and days without a good one after which the owner is warned.
+ * that failed, days without a good one after which the owner is warned, and minutes for which one that is being made delays that.
  */
-export const automaticSnapshotRules = { daysAfterPlan: 30, maxRetrySeconds: 21_600, warnDays: 3 } as const
+export const automaticSnapshotRules = {
+  daysAfterPlan: 30,
+  maxRetrySeconds: 21_600,
+  warnDays: 3,
+  tryMinutes: 60,
+} as const

@@ -10,7 +10,8 @@ import { FetchRefused } from './port.ts'
 const prefix = 'berth-git-'
 const named = /^berth-git-(\d+)-(?:(\d+)-)?/
 /** Ids of processes repeat, in containers with each start; with its start time an id does not. */
-const ownPrefix = `${prefix}${process.pid}-${startTicks(process.pid)}-`
+const ownTicks = startTicks(process.pid)
+const ownPrefix = `${prefix}${process.pid}-${ownTicks === null ? '' : `${ownTicks}-`}`
 const watchMs = 100
 
 /** Creates a folder for one fetch's repository, with this configuration, readable by its owner only. */
@@ -41,8 +42,19 @@ export async function removeRepository(folder: string): Promise<void> {
 export async function removeAbandoned(scratch: string): Promise<void> {
   for (const name of await readdir(scratch).catch(() => [])) {
     const [, pid, started] = named.exec(name) ?? []
-    if (pid !== undefined && started !== startTicks(Number(pid)))
+    if (pid !== undefined && hasEnded(Number(pid), started))
       await removeRepository(join(scratch, name)).catch(ignoreError('the next start tries again'))
+  }
+}
+
+/** By the id alone where no start time is known: in names of older versions, and on systems without /proc. */
+function hasEnded(pid: number, started: string | undefined): boolean {
+  if (started !== undefined && ownTicks !== null) return started !== startTicks(pid)
+  try {
+    process.kill(pid, 0)
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'EPERM'
   }
 }
 

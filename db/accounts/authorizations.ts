@@ -57,10 +57,10 @@ export interface KeyClaim {
   /** Checks the rest of the claim against the row; null = valid. Each wrong claim spends one of five attempts. */
   refusal(row: AuthorizationRow): 'INVALID_VERIFIER' | 'INVALID_REDIRECT_URI' | 'INVALID_REQUEST' | null
   /** Joins the transaction of a claim that succeeds. */
-  record?(trx: Db, claimed: ClaimedKey): Promise<void>
+  record?(trx: Db, granted: GrantedKey): Promise<void>
 }
 
-export interface ClaimedKey {
+interface GrantedKey {
   keyId: string
   key: string
   userId: string
@@ -68,9 +68,12 @@ export interface ClaimedKey {
   expiresAt: Date
 }
 
+/** With the address of its account. */
+type ClaimedKey = GrantedKey & { email: string }
+
 /**
  * The granted key. A claim that is repeated within a minute resolves to the same key with a new secret. Throws INVALID_GRANT,
- * AUTHORIZATION_PENDING, APIKEY_LIMIT_REACHED and the code that `refusal` returns.
+ * also for a blocked account, AUTHORIZATION_PENDING, APIKEY_LIMIT_REACHED and the code that `refusal` returns.
  */
 export async function claimKey(
   db: Db,
@@ -93,19 +96,22 @@ export async function claimKey(
       return code // committed: the attempt is spent
     }
     if (row.decision === null || row.user_id === null) throw new ApiError('AUTHORIZATION_PENDING')
+    // Serializes claims, so that each counts the keys of the others, and none gives a key to who is being blocked.
+    const user = await trx('users').where({ id: row.user_id, blocked_at: null }).forUpdate().first('email')
+    if (!user) throw new ApiError('INVALID_GRANT')
     const claimed = await (row.key_id ? renewSecret(trx, masterKey, row) : createGrantedKey(trx, masterKey, row))
-    if (typeof claimed !== 'string') await record?.(trx, claimed)
-    return claimed
+    if (typeof claimed === 'string') return claimed
+    await record?.(trx, claimed)
+    return { ...claimed, email: user.email }
   })
   if (typeof outcome === 'string') throw new ApiError(outcome)
   return outcome
 }
 
-type Outcome = ClaimedKey | 'APIKEY_LIMIT_REACHED'
+type Outcome = GrantedKey | 'APIKEY_LIMIT_REACHED'
 
 async function createGrantedKey(trx: Db, masterKey: string, row: AuthorizationRow): Promise<Outcome> {
   const userId = row.user_id as string
-  await trx('users').where({ id: userId }).forUpdate().first('id') // serializes claims, so that each counts the keys of the others
   const [counted] = await trx('api_keys')
     .where({ user_id: userId, revoked_at: null })
     .whereNotNull('granted_to')

@@ -88,7 +88,7 @@ async function demandMemory(trx: Db, plan: Plan, ownerId: string, moreMb: number
 
 /**
  * The lowest port of the range that no database of the host has. One that a database had a few minutes ago comes last: its clients may
- * still try it. The caller holds the host.
+ * still try it. The caller holds the lock of placements, so that no other takes it meanwhile.
  */
 async function freePort(
   trx: Db,

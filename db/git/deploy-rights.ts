@@ -11,7 +11,7 @@ import { announceSources, renewWebhook } from './webhooks.ts'
 /** Roles that may set up what an application is deployed from. */
 export const deployingRoles: readonly string[] = roles.filter(role => permits(role, 'deploy_webhook'))
 
-/** A member who may set up deploys of an application. */
+/** A member who may set up deploys of an application; one whose account is blocked may not. */
 export interface Deployer {
   app_id: string
   user_id: string
@@ -84,14 +84,14 @@ const keyOf = ({ app_id, user_id }: Deployer): string => `${app_id} ${user_id}`
 const deployersOf = (trx: Db) =>
   trx('workspace_apps as s')
     .join('workspace_members as m', 'm.workspace_id', 's.workspace_id')
+    .join('users as u', 'u.id', 'm.user_id')
     .whereIn('m.role', deployingRoles)
+    .whereNull('u.blocked_at')
     .select<Deployer[]>('s.app_id', 'm.user_id')
 
 /** Those of the deployers that have the right now, in any workspace. */
 const stillDeploying = (trx: Db, deployers: Deployer[]): Promise<Deployer[]> =>
   deployersOf(trx)
-    .join('users as u', 'u.id', 'm.user_id')
-    .whereNull('u.blocked_at')
     .whereIn('s.app_id', idsOf(deployers))
     .whereIn('m.user_id', [...new Set(deployers.map(({ user_id }) => user_id))])
 

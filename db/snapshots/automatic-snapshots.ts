@@ -51,12 +51,14 @@ export const hasSnapshots = (type: TargetType): string =>
     and (u.plan_ends_at is null or u.plan_ends_at > now() - make_interval(days => ${type === 'app' ? 0 : ':daysAfterPlan'})))`
 
 /**
- * Applications, or databases, whose automatic snapshot is due, up to one of each host; none of an unreachable host, or of one that is
- * creating as many as it has slots, or one of the same account, where one that cannot be created counts for `retrySeconds` only. The accounts
- * of a host alternate, so that one with many, or a large one, delays another by one snapshot at most; of an account the one that waits
- * longest comes first. One that fails is tried again after `retrySeconds`, then after twice as long each time, up to a maximum. Each has its
- * own time of day, derived from its id, so that they are spread over the day. Reads those whose `snapshot_due_at` has passed, a limited
- * number of each host, and also returns those of them that are due later.
+ * Applications, or databases, whose automatic snapshot is due: up to one of each host that is reachable and has a free slot, of an account
+ * that has none under way there. One that does not end takes its slot, and the turn of its account, for `retrySeconds` only.
+ *
+ * The accounts of a host alternate: however many, or large ones, an account has, it delays another one by one snapshot at most. Of an account
+ * the one that waits longest comes first. One that failed is tried again after `retrySeconds`, then each time after twice as long, up to a
+ * maximum. First ones are spread over the day, by times that derive from ids.
+ *
+ * Reads those whose `snapshot_due_at` has passed, a limited number of each host. Those of them that are due later are returned too.
  */
 export async function listDueForSnapshot(
   db: Db,

@@ -4,7 +4,9 @@ import { findUserByEmail } from '../../db/accounts/accounts.ts'
 import { type Db, migrate, openDatabase } from '../../db/database.ts'
 import { listDeliveries } from '../../db/git/deliveries.ts'
 import { chores, tidyRows } from '../../db/housekeeping.ts'
+import { lockTables } from '../../db/migration-locks.ts'
 import { retentionSettings } from '../../policy/retention.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { older, olderRows } from '../kit/rows/older-rows.ts'
 import { rowCounts, upgradeWithRows } from '../kit/rows/upgrade.ts'
 import { testDatabase } from '../kit/servers/database.ts'
@@ -15,17 +17,19 @@ test.serial.after.always('drop the database', async () => {
 })
 const fresh = testDatabase()
 
-/** An empty database, without a table. */
-async function emptyDatabase(): Promise<Db> {
+/** So many pools of an empty database, without a table. */
+async function emptyDatabase(pools = 1): Promise<Db[]> {
   const { db: admin, url: known } = await fresh
   const name = `test_${randomBytes(8).toString('hex')}`
   await admin.raw('create database ??', [name])
   undo.push(() => admin.raw('drop database if exists ?? with (force)', [name]))
   const url = new URL(known)
   url.pathname = `/${name}`
-  const db = openDatabase({ url: url.href, pool: 2 })
-  undo.push(() => db.destroy())
-  return db
+  return Array.from({ length: pools }, () => {
+    const db = openDatabase({ url: url.href, pool: 2 })
+    undo.push(() => db.destroy())
+    return db
+  })
 }
 
 /** What a schema consists of, in words of Postgres. */
@@ -42,7 +46,7 @@ async function schemaOf(db: Db): Promise<unknown[]> {
   return [columns, constraints, indexes]
 }
 
-const upgraded = emptyDatabase().then(async db => ({ db, wrong: await upgradeWithRows(db) }))
+const upgraded = emptyDatabase().then(async ([db]) => ({ db: db!, wrong: await upgradeWithRows(db!) }))
 
 test('every migration runs on a database with rows in every table, and loses none', async t => {
   const { db, wrong } = await upgraded
@@ -83,6 +87,45 @@ test('rows from before an upgrade are unchanged, except for what a migration add
     ['again', 'ignored'],
     ['first', 'queued'],
   ])
+})
+
+test('each migration is committed alone, also by two processes that migrate at once', async t => {
+  const [one, other] = await emptyDatabase(2)
+  const { rows: last } = await (await fresh).db.raw('select name, xmin::text as written from knex_migrations')
+  t.is(new Set(last.map(({ written }: { written: string }) => written)).size, last.length)
+  await one!.migrate.up()
+  await Promise.all([
+    migrate(one!).then(async () => t.is((await other!.migrate.list())[1].length, 0)),
+    migrate(other!).then(async () => t.is((await one!.migrate.list())[1].length, 0)),
+  ])
+  t.is(Number((await one!('knex_migrations').count())[0]!.count), last.length)
+})
+
+test('a schema of a newer version is refused', async t => {
+  const [db] = await emptyDatabase()
+  await db!.migrate.up()
+  await db!('knex_migrations').insert({ name: '999-later', batch: 2, migration_time: new Date() })
+  await t.throwsAsync(migrate(db!), { message: /999-later/ })
+})
+
+test('a migration whose locks cross those of a running transaction takes them once that has ended', async t => {
+  const { db } = await fresh
+  const running = await db.transaction()
+  await running.raw(`set local deadlock_timeout = '10min'; lock table users in access exclusive mode`)
+  const locked = db.transaction(trx =>
+    lockTables(trx, [
+      ['git_links', 'access exclusive'],
+      ['users', 'access exclusive'],
+    ]),
+  )
+  const migrated = t.notThrowsAsync(locked)
+  await comesTrue(async () => {
+    const { rows } = await db.raw(`select from pg_locks where relation = 'users'::regclass and not granted`)
+    return rows.length > 0
+  })
+  await running.raw('lock table git_links in access exclusive mode')
+  await running.rollback()
+  await migrated
 })
 
 test('housekeeping works on rows from before an upgrade, and deletes only expired ones', async t => {

@@ -13,10 +13,10 @@ export class SenderCounts {
     this.#counts.set(subject, { sent: 1, until: now + this.terms.perSeconds * 1000 })
   }
 
-  /** Whether a subject has sent more than are allowed. */
+  /** Whether a subject has sent as many as are allowed, so that another one is too many. */
   isOver(subject: string, now: number): boolean {
     const count = this.#counts.get(subject)
-    return count !== undefined && count.until > now && count.sent > this.terms.allow
+    return count !== undefined && count.until > now && count.sent >= this.terms.allow
   }
 }
 

@@ -1,6 +1,5 @@
 import { randomBytes, randomInt, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
-import { findUser } from '../../../db/accounts/accounts.ts'
 import * as authorizations from '../../../db/accounts/authorizations.ts'
 import { credentialHash } from '../../../policy/accounts/credentials.ts'
 import { loopbackRedirect } from '../../../policy/accounts/redirects.ts'
@@ -110,25 +109,28 @@ export const claimAuthorization = endpoint({
   ],
   async handle({ body, exchange }, { db, config }) {
     const { verifier, redirect_uri: uri } = body
-    const { key, userId, ...granted } = await authorizations.claimKey(db, config.masterKey, {
+    const {
+      key,
+      userId,
+      email,
+      scopes: list,
+      expiresAt,
+    } = await authorizations.claimKey(db, config.masterKey, {
       codeHash: credentialHash(body.code),
       refusal({ challenge, redirect_uri }) {
         if (typeof verifier !== 'string' || typeof uri !== 'string') return 'INVALID_REQUEST'
         if (!answers(challenge, verifier)) return 'INVALID_VERIFIER'
         return uri === redirect_uri ? null : 'INVALID_REDIRECT_URI'
       },
-      async record(trx, claimed) {
-        exchange.actor = claimed.userId
-        exchange.resource = claimed.keyId
+      async record(trx, granted) {
+        exchange.actor = granted.userId
+        exchange.resource = granted.keyId
         await auditWithin(trx, 'account.authorize.claim', {}, exchange)
       },
     })
-    const user = await findUser(db, userId)
-    if (!user || user.blocked_at) throw new ApiError('INVALID_GRANT')
-    const { scopes: list, expiresAt } = granted
     return {
       api_key: key,
-      account: { id: userId, email: user.email },
+      account: { id: userId, email },
       scopes: list,
       expires_at: expiresAt.toISOString(),
     }

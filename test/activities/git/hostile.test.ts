@@ -362,13 +362,15 @@ test('a repository that cannot be made is removed again', async t => {
 test('leftovers of a killed process are removed at the next start, and an old git is reported', async t => {
   const scratch = join(bench.scratch, '..', 'left')
   const own = `berth-git-${process.pid}-${startTicks(process.pid)}-y`
-  // The last two had the id of this process: one of an earlier version, and one in a container that was started again.
-  const abandoned = ['berth-git-4194999-123-x', `berth-git-${process.pid}-y`, `berth-git-${process.pid}-123-y`]
-  for (const name of [own, ...abandoned]) await mkdir(join(scratch, name), { recursive: true })
+  // As an older version names it, whose processes go on while they are replaced.
+  const older = `berth-git-${process.ppid}-y`
+  // The last one had the id of this process, in a container that was started again.
+  const abandoned = ['berth-git-4194999-123-x', 'berth-git-4194999-y', `berth-git-${process.pid}-123-y`]
+  for (const name of [own, older, ...abandoned]) await mkdir(join(scratch, name), { recursive: true })
   const old = join(scratch, 'git')
   await writeFile(old, '#!/bin/sh\necho git version 2.30.2\n')
   await chmod(old, 0o755)
   const fetched = await bench.fetch(gitCli({ scratch, git: old }), { url: server.url, commit })
   t.regex(fetched.error?.message ?? '', /2\.37 or later is needed.*2\.30\.2/)
-  t.deepEqual((await readdir(scratch)).sort(), [own, 'git'])
+  t.deepEqual((await readdir(scratch)).sort(), [own, older, 'git'].sort())
 })

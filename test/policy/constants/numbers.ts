@@ -543,7 +543,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     changesRetainedMinutes: 10,
     snapshotLooks: { atOnce: 100, withoutPlanSeconds: 21_600 },
     owedPurges: { afterSeconds: 15, againSeconds: 600, atOnce: 100 },
-    automaticSnapshotRules: { daysAfterPlan: 30, maxRetrySeconds: 21_600, warnDays: 3 },
+    automaticSnapshotRules: { daysAfterPlan: 30, maxRetrySeconds: 21_600, warnDays: 3, tryMinutes: 60 },
   },
   'seal.ts': { firstKeyId: 1 },
   // Contract 4.26.

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import test from 'ava'
+import test, { type ExecutionContext } from 'ava'
 import { labels } from '../../../activities/containers/port.ts'
 import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { transaction } from '../../../db/database.ts'
+import type { DeploymentState } from '../../../db/deploys/deployments.ts'
 import { queueDeploy } from '../../../db/deploys/deploys.ts'
 import { logSlots } from '../../../policy/hosts/host-slots.ts'
 import { serveHost } from '../../../workers/host/server/host-server.ts'
@@ -55,10 +56,12 @@ test('one account reads a limited number of logs of a host concurrently, alongsi
   for (const one of all) t.true([200, 503].includes((await one).status))
 })
 
-test('while a new version waits at its gate, the state is of the one that serves, and logs are of the new one', async t => {
+/** An application whose first release serves, and whose second one is being deployed; `read` resolves to the containers that are asked. */
+async function deploying(t: ExecutionContext) {
   const { db } = await database
   const make = rows(db)
-  await make.host('h')
+  const hostId = randomBytes(4).toString('hex')
+  await make.host(hostId)
   const { id: ownerId } = await make.user()
   const { app } = await make.app(ownerId)
   await db('apps').where({ id: app.id }).update({ release: 1 })
@@ -72,14 +75,14 @@ test('while a new version waits at its gate, the state is of the one that serves
   const engine = new FakeContainerHost({ first: {}, second: {} })
   engine.networks.add('n')
   const volumes = { usedBytes: async () => 0 } as never
-  const own = { db, engine, volumes, hostId: 'h', locks: appLocks() }
+  const own = { db, engine, volumes, hostId, locks: appLocks() }
   const { url, server } = await serveHost({ ...own, key: 'k', address: '127.0.0.1', port: 0, log })
   t.teardown(() => {
     server.close()
     server.closeAllConnections()
   })
   const start = async (release: string, program: string) => {
-    const own = { [labels.host]: 'h', [labels.app]: app.id, [labels.owner]: ownerId, [labels.release]: release }
+    const own = { [labels.host]: hostId, [labels.app]: app.id, [labels.owner]: ownerId, [labels.release]: release }
     const spec = { name: `${app.id}-${release}`, labels: { ...own, [labels.role]: 'app' }, command: [program] }
     await engine.create({ ...spec, network: 'n', memoryMb: 1 } as never)
     await engine.start(spec.name)
@@ -100,14 +103,26 @@ test('while a new version waits at its gate, the state is of the one that serves
       await fetch(`${url}/apps/${app.id}/${what}`, { headers: { authorization: 'Bearer k' } })
     return asked.splice(0)
   }
+  const end = (state: DeploymentState) => db('deployments').where({ id: queued!.deploymentId }).update({ state })
+  return { db, app, engine, read, end }
+}
+
+test('while a new version waits at its gate, the state is of the one that serves, and logs are of the new one', async t => {
+  const { db, app, engine, read, end } = await deploying(t)
   t.deepEqual(await read(), ['stats 1', 'logs 2'])
-  await db('deployments').where({ id: queued!.deploymentId }).update({ state: 'error' })
+  await end('error')
   t.deepEqual(await read(), ['stats 1', 'logs 1'], 'it has failed')
-  await db('deployments').where({ id: queued!.deploymentId }).update({ state: 'success' })
+  await end('success')
   await db('apps').where({ id: app.id }).update({ release: 2 })
   t.deepEqual(await read(), ['stats 2', 'logs 2'], 'it serves')
   await engine.remove(`${app.id}-2`)
   t.deepEqual(await read(), ['stats 1', 'logs 1'], 'nothing serves')
+})
+
+test('while the old version of a program without a port is stopped, the state is of the new one', async t => {
+  const { app, engine, read } = await deploying(t)
+  await engine.stop(`${app.id}-1`, 1)
+  t.deepEqual(await read(), ['stats 2', 'logs 2'])
 })
 
 test('files of a volume without a disk are counted once for all who ask for its status; a disk is always asked', async t => {

@@ -369,6 +369,34 @@ test.serial(
   },
 )
 
+test.serial(
+  'no owner is warned while none was tried, while one is being made, or while the host is silent',
+  async t => {
+    const { db } = await database
+    const { id } = await app()
+    const lanes = { wake: async () => {} }
+    const warnings = () => warnOfMissingSnapshots({ db, plans, log, lanes, databaseLanes: lanes })
+    await round()
+    await made(id)
+    // The platform was off.
+    await pass(4 * daySeconds)
+    t.deepEqual(await warnings(), [])
+    t.deepEqual(await round(), [id])
+    await pass(snapshotLooks.withoutPlanSeconds - 1)
+    await db('snapshots').where({ state: 'making' }).update({ created_at: new Date() })
+    await pass(2)
+    t.deepEqual(await warnings(), [])
+    await made(id, { state: 'failed' })
+    await pass(snapshotLooks.withoutPlanSeconds + 1)
+    await db('hosts').update({ last_seen_at: ago(3600) })
+    t.deepEqual(await warnings(), [])
+    await db('hosts').update({ last_seen_at: new Date() })
+    t.deepEqual(await warnings(), [], 'it is looked at later')
+    await pass(snapshotLooks.withoutPlanSeconds + 1)
+    t.deepEqual(await warnings(), [id])
+  },
+)
+
 test.serial('there is no snapshot during a restore', async t => {
   const { db } = await database
   const { id, owner_id: ownerId } = await app()

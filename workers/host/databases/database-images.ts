@@ -6,7 +6,7 @@ import { loop } from '../../../lib/async/loop.ts'
 import { type DatabaseSettings, imagesOnOffer } from '../../../policy/databases/database-settings.ts'
 import { roundSeconds } from '../../../policy/rounds.ts'
 
-export interface ImageIdsOptions {
+export interface DatabaseImagesOptions {
   db: Db
   engine: Pick<ContainerHost, 'imageId' | 'removeReplacedImages'>
   hostId: string
@@ -17,10 +17,10 @@ export interface ImageIdsOptions {
 
 /**
  * Records which images this host has under the names of databases' images, until the signal aborts. `berth databases upgrade` compares them
- * with those that databases run with. When one has changed, and at the start, images of older versions of
- * our programs are removed that no database is to start with.
+ * with those that databases run with. At the start, and when one has changed, images of older versions of our programs are removed, unless
+ * a database is to start with them.
  */
-export async function keepDatabaseImages(options: ImageIdsOptions, signal: AbortSignal): Promise<void> {
+export async function keepDatabaseImages(options: DatabaseImagesOptions, signal: AbortSignal): Promise<void> {
   const { db, engine, hostId, databases, log, everySeconds = roundSeconds.databaseImageIds } = options
   let recorded = ''
   const look = async () => {

@@ -35,7 +35,7 @@ export interface HostRoute {
 
 type Host = Pick<HostServerOptions, 'db' | 'engine' | 'hostId'>
 
-/** The container of the release that serves; without one that of the newest, which starts or has just failed. */
+/** The container of the release that serves; while that one is stopped, that of the newest that runs. */
 export async function servingContainer(host: Host, appId: string): Promise<ContainerState | null> {
   return inspected(host, await servingOf(host, appId, await containersOf(host, appId)))
 }
@@ -56,7 +56,10 @@ async function containersOf({ engine, hostId }: Host, appId: string): Promise<Li
   return containers.sort((a, b) => releaseOf(b) - releaseOf(a))
 }
 
-/** Asks for the row, which says what serves, only while there are several. */
+/**
+ * Asks for the row, which says what serves, only while there are several. A program without a port is stopped before its new version
+ * starts, which then is what runs, before the row says so.
+ */
 async function servingOf(
   { db }: Host,
   appId: string,
@@ -65,7 +68,8 @@ async function servingOf(
   const [newest, ...older] = containers
   if (older.length === 0) return newest
   const row = await loadApp(db, appId)
-  return containers.find(container => releaseOf(container) === row?.release) ?? newest
+  const served = containers.find(container => releaseOf(container) === row?.release)
+  return served?.running ? served : (containers.find(({ running }) => running) ?? served ?? newest)
 }
 
 const inspected = ({ engine }: Host, container: ListedContainer | undefined) =>

@@ -69,6 +69,15 @@ test('a claim that is repeated within a minute returns the same key with a new s
   t.is((await api().as(second).get('/v2/users/me')).status, 200)
 })
 
+test('an account that was blocked after it granted a key has none', async t => {
+  const ana = await api().makeUser()
+  const { claim, decide } = await started()
+  await decide(ana)
+  await api().db('users').where({ id: ana.id }).update({ blocked_at: new Date() })
+  t.is((await claim()).body.code, 'INVALID_GRANT')
+  t.is((await api().db('api_keys').where({ user_id: ana.id, granted_to: 'berth-cli' })).length, 0)
+})
+
 test('concurrent claims leave one live secret', async t => {
   const ana = await api().makeUser()
   const { claim, decide } = await started()

@@ -154,6 +154,19 @@ test.serial('of a blocked admin each owner hears about their own applications', 
   t.like(entries[0], { actor: 'operator', action: 'apps.webhook', resource: app.id })
 })
 
+test.serial('a blocked admin has lost the right once, and not again with each later change of members', async t => {
+  const made = await shared()
+  const { ana, app, workspaceId, current, mails } = made
+  const eve = await api().makeUser()
+  await api().db('workspace_members').insert({ workspace_id: workspaceId, user_id: eve.id, role: 'maintain' })
+  await ways['is blocked']!(made)
+  t.is((await api().as(ana).post(`/v2/apps/${app.id}/deploy/webhook`, '{"access_token":"t"}')).status, 200)
+  const { webhook } = await current()
+  t.is((await send(ana, 'DELETE', '/members', { workspaceId, memberId: eve.id })).status, 200)
+  t.is((await current()).webhook, webhook)
+  t.is((await mails()).length, 1)
+})
+
 test.serial('a push to an address that is renewed meanwhile deploys nothing', async t => {
   const made = await shared()
   const { headers, body } = pushEvent('github', {
