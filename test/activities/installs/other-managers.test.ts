@@ -11,11 +11,11 @@ import { tarOf } from '../../kit/servers/registry.ts'
 
 /* Install steps in real build containers, with the released yarn and pnpm and a scripted registry. */
 const { docker, hostOf } = installingHosts()
-let publishManagers: ReturnType<typeof releasedManagers>
+let publishManagers: Awaited<ReturnType<typeof releasedManagers>>
 let gateway = ''
 
 test.before(async () => {
-  publishManagers = releasedManagers()
+  publishManagers = await releasedManagers()
   const network = buildNetwork(docker.run)
   await docker.host.ensureImage('berth/node:22')
   await docker.host.ensureNetwork(network)

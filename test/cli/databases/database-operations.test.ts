@@ -15,6 +15,7 @@ async function scene(t: ExecutionContext) {
   const { db, url } = await database
   const make = rows(db)
   await make.databaseHost('h1')
+  await db('hosts').update({ last_seen_at: '2100-01-01' }) // it answers however long this takes
   const ana = await make.user()
   const { database: row, operationId: creation } = await make.database(ana.id)
   const target = { type: 'database', id: row.id } as const
