@@ -1,5 +1,6 @@
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { replaceFile } from '../../lib/folders/replace-file.ts'
 import { type ContainerHost, labels } from '../containers/port.ts'
 
 /**
@@ -27,8 +28,7 @@ export function stoppedList(folder: string): StoppedList {
     async write(names) {
       if (names.length === 0) return rm(path, { force: true })
       await mkdir(folder, { recursive: true, mode: 0o711 })
-      await writeFile(`${path}.new`, JSON.stringify(names), { mode: 0o600, flush: true })
-      await rename(`${path}.new`, path)
+      await replaceFile(path, JSON.stringify(names))
     },
   }
 }

@@ -1,4 +1,5 @@
-import { readFile, rename, writeFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
+import { replaceFile } from '../../lib/folders/replace-file.ts'
 import type { StrayNotes } from '../../policy/hosts/strays.ts'
 
 /** The notes of a host about its strays. They lie at the host, because the database may be wrong. */
@@ -19,10 +20,7 @@ export function strayBook(path: string): StrayBook {
         return {}
       }
     },
-    async write(notes) {
-      await writeFile(`${path}.new`, JSON.stringify(notes), { mode: 0o600, flush: true })
-      await rename(`${path}.new`, path)
-    },
+    write: notes => replaceFile(path, JSON.stringify(notes)),
   }
 }
 

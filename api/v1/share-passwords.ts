@@ -9,8 +9,8 @@ const hashBytes = 32
 /** Each hash takes 32 MB and most of a second of a core. Shares of one account delay those of others by one of them, and leave them room to wait. */
 const max = { running: 2, runningOfOwner: 1, all: 22, ofOwner: 6 }
 const slots = new FairSlots({ atOnce: max.running, perSubject: max.runningOfOwner })
-/** Running and waiting, by owner. */
-const owners = new Map<string, number>()
+/** Of those that run and wait. */
+const places = new FairSlots({ atOnce: max.all, perSubject: max.ofOwner })
 
 /** The stored form of a password of an account's share. Throws KEEP_CALM when too many are being hashed. */
 export async function hashPassword(ownerId: string, password: string): Promise<string> {
@@ -38,15 +38,13 @@ function derive(password: string, salt: Buffer, bits: number): Promise<Buffer> {
 }
 
 async function inSlot<T>(ownerId: string, work: () => Promise<T>): Promise<T> {
-  const [own, all] = [owners.get(ownerId) ?? 0, [...owners.values()].reduce((sum, n) => sum + n, 0)]
-  if (own >= max.ofOwner || all >= max.all) throw new ApiError('KEEP_CALM', undefined, 10)
-  owners.set(ownerId, own + 1)
+  const leavePlace = places.enterNow(ownerId)
+  if (!leavePlace) throw new ApiError('KEEP_CALM', undefined, 10)
   const leave = await slots.enter(ownerId)
   try {
     return await work()
   } finally {
     leave?.()
-    const left = owners.get(ownerId)! - 1
-    left > 0 ? owners.set(ownerId, left) : owners.delete(ownerId)
+    leavePlace()
   }
 }

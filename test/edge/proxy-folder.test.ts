@@ -20,11 +20,11 @@ import test, { type ExecutionContext } from 'ava'
 import { prepareEdge } from '../../edge/prepare.ts'
 import { startProcess } from '../../lib/child-process.ts'
 import { parseConfig } from '../../policy/config.ts'
+import { demandRoot } from '../kit/root.ts'
 import { startProxy } from '../kit/servers/proxy.ts'
 
 /** www-data, the user of nginx's workers on Debian. */
 const strange = 33
-const asRoot = process.geteuid?.() === 0 ? test : test.skip
 
 async function dataFolder(t: ExecutionContext): Promise<string> {
   const dataDir = await mkdtemp(join(tmpdir(), 'berth-folder-'))
@@ -36,7 +36,8 @@ async function dataFolder(t: ExecutionContext): Promise<string> {
 const prepare = (dataDir: string, settings: Record<string, string> = {}) =>
   prepareEdge(parseConfig({ BERTH_DATA: dataDir, EDGE_TLS: 'local', ...settings }, '/'))
 
-asRoot('nothing that root opens by its path is in a folder of the user who parses requests', async t => {
+test('nothing that root opens by its path is in a folder of the user who parses requests', async t => {
+  demandRoot()
   const proxy = await startProxy({ EDGE_TLS: 'local' })
   t.teardown(proxy.stop)
   const folder = join(proxy.config.dataDir, 'proxy')
@@ -53,7 +54,8 @@ asRoot('nothing that root opens by its path is in a folder of the user who parse
   t.not((await once(touch, 'exit'))[0], 0)
 })
 
-asRoot('links that this user has left behind lead root nowhere', async t => {
+test('links that this user has left behind lead root nowhere', async t => {
+  demandRoot()
   const dataDir = await dataFolder(t)
   const [folder, secret] = [join(dataDir, 'proxy'), join(dataDir, 'secret')]
   await writeFile(secret, 'of root', { mode: 0o600 })
@@ -72,7 +74,8 @@ asRoot('links that this user has left behind lead root nowhere', async t => {
     await t.throwsAsync(lstat(join(folder, name)), { code: 'ENOENT' })
 })
 
-asRoot('a file that an operator has put into the folder stays', async t => {
+test('a file that an operator has put into the folder stays', async t => {
+  demandRoot()
   const dataDir = await dataFolder(t)
   const folder = join(dataDir, 'proxy')
   await prepare(dataDir)
@@ -86,7 +89,8 @@ asRoot('a file that an operator has put into the folder stays', async t => {
   await t.throwsAsync(lstat(join(folder, 'nginx.pid')), { code: 'ENOENT' })
 })
 
-asRoot('a link or a second name among the tables stops the start, and changes nothing', async t => {
+test('a link or a second name among the tables stops the start, and changes nothing', async t => {
+  demandRoot()
   const dataDir = await dataFolder(t)
   const secret = join(dataDir, 'secret')
   await writeFile(secret, 'of root', { mode: 0o644 })
@@ -112,7 +116,8 @@ test('tables of an earlier version move to their new folder at the start', async
   t.false((await readdir(join(dataDir, 'proxy'))).includes('routes.json'))
 })
 
-asRoot('any other file of routes in the folder of root stops the start', async t => {
+test('any other file of routes in the folder of root stops the start', async t => {
+  demandRoot()
   const dataDir = await dataFolder(t)
   const set = { EDGE_ROUTES_FILE: join(dataDir, 'proxy/other.json') }
   await t.throwsAsync(prepare(dataDir, set), { message: /^EDGE_ROUTES_FILE must be in a folder of its own/ })

@@ -5,34 +5,18 @@ import { findObject, removeObject } from '../../../db/objects/objects.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import { completeUpload } from '../../../db/objects/uploads/upload-ends.ts'
 import { storeUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
-import { type NewUpload, openUpload } from '../../../db/objects/uploads/uploads.ts'
 import { newId } from '../../../policy/ids.ts'
 import { wholeParts } from '../../../policy/objects/uploads/chunked.ts'
 import { FailingStore } from '../../kit/fakes/failing-store.ts'
 import { put } from '../../kit/objects/objects.ts'
 import { sweep } from '../../kit/objects/sweep.ts'
+import { openedUpload } from '../../kit/objects/upkeep.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
 const storing = FailingStore.open()
 test.serial.after.always('remove the store', async () => (await storing).close())
 const database = testDatabase()
-
-async function openedUpload(db: Db, ownerId: string, key: string): Promise<string> {
-  const upload = {
-    ...{ owner_id: ownerId, wire: 'blob', bucket: 'public', key, overwrite: true, content_type: 'text/plain' },
-    ...{
-      cache_control: null,
-      content_disposition: null,
-      original_name: null,
-      metadata: {},
-      s3: null,
-      expires_at: null,
-    },
-    ...{ max_parts: 10, max_bytes: 1000, upload_token_id: null },
-  } as NewUpload
-  return (await transaction(db, trx => openUpload(trx, upload, 10)))!
-}
 
 async function sent(db: Db, uploadId: string, text: string): Promise<string> {
   const segmentId = await segments.allocateSegment(db)

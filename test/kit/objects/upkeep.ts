@@ -71,8 +71,8 @@ export const rule = (prefix: string, fields: Partial<RuleFields> = {}): RuleFiel
   ...fields,
 })
 
-/** A chunked upload with one part that has been idle for two days. */
-export async function idleUpload(db: Db, ownerId: string, key = newId()): Promise<string> {
+/** A chunked upload without parts. */
+export async function openedUpload(db: Db, ownerId: string, key: string): Promise<string> {
   const upload = {
     owner_id: ownerId,
     wire: 'blob' as const,
@@ -90,12 +90,16 @@ export async function idleUpload(db: Db, ownerId: string, key = newId()): Promis
     max_bytes: 1000,
     upload_token_id: null,
   }
+  return (await transaction(db, trx => openUpload(trx, upload, 100_000)))!
+}
+
+/** A chunked upload with one part that has been idle for two days. */
+export async function idleUpload(db: Db, ownerId: string, key = newId()): Promise<string> {
+  const id = await openedUpload(db, ownerId, key)
   const { segmentId, body } = await drawnPart(db, 'part')
-  const id = await transaction(db, async trx => {
-    const uploadId = (await openUpload(trx, upload, 100_000)) as string
-    await storeUploadPart(trx, { uploadId, part: 1, segmentId, body: { ...body, md5: body.md5 as string } })
-    return uploadId
-  })
+  await transaction(db, trx =>
+    storeUploadPart(trx, { uploadId: id, part: 1, segmentId, body: { ...body, md5: body.md5 as string } }),
+  )
   await db('uploads')
     .where({ id })
     .update({ last_activity_at: ago(2 * daySeconds) })

@@ -1,5 +1,5 @@
 import test, { type ExecutionContext } from 'ava'
-import { type Db, isUnavailable, isWithoutEffect, openDatabase } from '../../../../db/database.ts'
+import { type Db, isUnavailable, isWithoutEffect } from '../../../../db/database.ts'
 import { lockedSlotsOf } from '../../../../db/locked-slots.ts'
 import { lockNames } from '../../../../db/objects/objects.ts'
 import { NoTurn } from '../../../../db/unavailable.ts'
@@ -9,29 +9,16 @@ import { objectName } from '../../../../policy/objects/object-names.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { sendFile, sent } from '../../../kit/actors/sent-files.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
+import { holdLocks, waitingForLocks } from '../../../kit/rows/held-locks.ts'
 import { s3Account } from '../../../kit/s3/account.ts'
 import { opened } from '../../../kit/s3/parts.ts'
 import { objectPath } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 
-/** Runs `locking` in a transaction of another process, as a slow one of the account does; resolves to how to let it go. */
-async function hold(locking: (trx: Db) => Promise<unknown>): Promise<() => Promise<unknown>> {
-  const other = openDatabase({ url: api().db.client.config.connection.connectionString, pool: 1 })
-  const trx = await other.transaction()
-  await locking(trx)
-  return async () => {
-    await trx.rollback()
-    await other.destroy()
-  }
-}
+const hold = (locking: (trx: Db) => Promise<unknown>) => holdLocks(api().db, locking)
 
-const waiting = async (): Promise<number> => {
-  const { rows } = await api().db.raw(
-    `select count(*)::int as n from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
-  )
-  return rows[0].n
-}
+const waiting = () => waitingForLocks(api().db)
 
 /** Holds that requests of one account, which all wait, take its share of connections, and that another account gets its answers. */
 async function sharesConnections(t: ExecutionContext, requests: Promise<{ status: number }>[], letGo: () => unknown) {

@@ -1,5 +1,4 @@
 import test from 'ava'
-import { openDatabase } from '../../../../db/database.ts'
 import { acceptance } from '../../../../policy/acceptance.ts'
 import { lockedSlots } from '../../../../policy/locked-slots.ts'
 import { appCaps } from '../../../../policy/request-caps.ts'
@@ -7,6 +6,7 @@ import { databaseTimeouts } from '../../../../policy/timeouts.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 import { deliver, webhookOf } from '../../../kit/git/deliveries.ts'
+import { holdLocks, waitingForLocks } from '../../../kit/rows/held-locks.ts'
 
 const api = testApi()
 
@@ -26,23 +26,10 @@ async function webhooks(count: number) {
   )
 }
 
-/** Holds the rows of applications as a slow transaction does; resolves to how to let them go. */
-async function hold(ids: string[]): Promise<() => Promise<unknown>> {
-  const other = openDatabase({ url: api().db.client.config.connection.connectionString, pool: 1 })
-  const trx = await other.transaction()
-  await trx.raw('select 1 from apps where id = any(?) for update', [ids])
-  return async () => {
-    await trx.rollback()
-    await other.destroy()
-  }
-}
+const hold = (ids: string[]) =>
+  holdLocks(api().db, trx => trx.raw('select 1 from apps where id = any(?) for update', [ids]))
 
-const waiting = async (): Promise<number> => {
-  const { rows } = await api().db.raw(
-    `select count(*)::int as n from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
-  )
-  return rows[0].n
-}
+const waiting = () => waitingForLocks(api().db)
 
 test.serial('pushes of one application wait with one connection, and all of them are stored', async t => {
   const [[one], [other]] = await Promise.all([webhooks(1), webhooks(1)])
