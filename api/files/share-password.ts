@@ -10,8 +10,9 @@ import { isPassword } from '../v1/share-passwords.ts'
 const formBytes = 4096
 
 /**
- * Whether the form that a visitor posts contains the right password. Every attempt is counted before anything is computed, and a right
- * one is uncounted, so that concurrent attempts cannot exceed the limit. Throws KEEP_CALM past the limit.
+ * Whether the form that a visitor posts contains the right password. Every attempt is counted before anything is computed; a right one,
+ * and one that found no room to be compared, is uncounted, so that concurrent attempts cannot exceed the limit. Throws KEEP_CALM past
+ * the limit, and while too many passwords are being compared.
  */
 export async function isRightPassword(
   { ownerId, passwordHash }: { ownerId: string; passwordHash: string },
@@ -27,7 +28,11 @@ export async function isRightPassword(
     scale: services.config.rateLimitScale,
   })
   await services.limiter.admit(tries)
-  const isRight = await isPassword(ownerId, form.get('password') ?? '', passwordHash)
-  if (isRight) await uncountRequest(services.db, tries)
-  return isRight
+  let isWrong = false
+  try {
+    isWrong = !(await isPassword(ownerId, form.get('password') ?? '', passwordHash))
+  } finally {
+    if (!isWrong) await uncountRequest(services.db, tries)
+  }
+  return !isWrong
 }

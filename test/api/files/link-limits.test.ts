@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import test from 'ava'
+import { hashPassword } from '../../../api/v1/share-passwords.ts'
 import { linking } from '../../../api/v2/snapshots/snapshots.ts'
 import { linkView } from '../../../api/views/snapshot.ts'
 import { transaction } from '../../../db/database.ts'
@@ -96,9 +97,27 @@ test('ten wrong passwords in ten minutes, also concurrent ones; right ones do no
   const url = here(api(), share.body.response.url)
   const form = (password: string) => ({ method: 'POST', body: new URLSearchParams({ password }) })
   for (let n = 0; n < 2; n++) t.deepEqual((await visits(url, 6, '10.3.1.1', form('correct horse'))).counts, { 303: 6 })
-  t.deepEqual((await visits(url, 16, '10.3.1.1', form('wrong'))).counts, { 403: 10, 429: 6 })
+  t.deepEqual((await visits(url, 5, '10.3.1.1', form('wrong'))).counts, { 403: 5 })
+  t.deepEqual((await visits(url, 11, '10.3.1.1', form('wrong'))).counts, { 403: 5, 429: 6 })
   t.deepEqual((await visits(url, 1, '10.3.1.1', form('correct horse'))).counts, { 429: 1 })
   t.deepEqual((await visits(url, 1, '10.3.1.2', form('correct horse'))).counts, { 303: 1 })
+})
+
+test('a password that finds no room to be compared does not count', async t => {
+  const ana = await api().makeUser()
+  const { id } = await madeObject(api(), ana)
+  const share = await api()
+    .blobAs(ana)
+    .post('/v1/shares', JSON.stringify({ object: id, password: 'correct horse' }))
+  const busy = Promise.all(Array.from({ length: 6 }, () => hashPassword(ana.id, 'another share')))
+  const form = { method: 'POST', body: new URLSearchParams({ password: 'wrong' }) }
+  t.deepEqual((await visits(here(api(), share.body.response.url), 3, '10.6.1.1', form)).counts, { 429: 3 })
+  await busy
+  const rows = await api().db('rate_limits').where('key', 'like', '%links.password%10.6.1.1%')
+  t.deepEqual(
+    rows.map(({ used }) => used),
+    [0],
+  )
 })
 
 test('an IPv6 network is one visitor, whichever of its addresses it visits from', async t => {
