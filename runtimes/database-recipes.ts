@@ -59,14 +59,17 @@ const redisRecipe = (version: string, suite: Recipe['suite']): Recipe => ({
 })
 
 const packagesFolder = '/usr/lib/mongo-stand-in'
-const mongod = readFileSync(new URL('./mongo-stand-in/mongod.py', import.meta.url), 'utf8')
+const programOf = (file: string) => readFileSync(new URL(`./mongo-stand-in/${file}`, import.meta.url), 'utf8')
+const standInFiles = { mongod: programOf('mongod.py'), 'mongod_writes.py': programOf('mongod_writes.py') }
 
 /** Label of an image with one of our programs: which one, so that an image with an older one is recognized. */
 export const programLabel = 'berth.program'
 
 /** Digest of our program in an image; null for an image without one. */
 export const ownProgram = (image: string): string | null =>
-  image === mongoStandInRecipe.image ? createHash('sha256').update(mongod).digest('hex').slice(0, 12) : null
+  image === mongoStandInRecipe.image
+    ? createHash('sha256').update(Object.values(standInFiles).join('')).digest('hex').slice(0, 12)
+    : null
 
 const mongoStandInRecipe: Recipe = {
   image: mongoStandIn.image('8'),
@@ -74,12 +77,13 @@ const mongoStandInRecipe: Recipe = {
   packages: ['python3', 'python3-yaml', 'libstdc++6'],
   npm: [],
   pypi: standInWheels,
-  files: { mongod },
+  files: standInFiles,
   steps: [
     `mkdir -p "$1${packagesFolder}"`,
     `for wheel in "$2"/*.whl; do python3 -m zipfile -e "$wheel" "$1${packagesFolder}"; done`,
     `find "$1${packagesFolder}" -type d -name tests -prune -exec rm -r {} +`,
     'install -m 0755 "$2/mongod" "$1/usr/local/bin/mongod"',
+    `install -m 0644 "$2/mongod_writes.py" "$1${packagesFolder}/"`,
     // The root is read-only at run time, so that nothing could be compiled then.
     `chroot "$1" python3 -m compileall -q ${packagesFolder}`,
   ],

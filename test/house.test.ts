@@ -182,7 +182,7 @@ test('a swallowed error states why', t => {
 })
 
 test('files are small nouns', t => {
-  const long = [...sources, ...filesOf('*.lua', '*.mjs', '*.cjs', '*.sh')].filter(
+  const long = [...sources, ...filesOf('*.lua', '*.mjs', '*.cjs', '*.sh', '*.py')].filter(
     ({ text, path }) => !path.startsWith('test/') && text.split('\n').length > lineCeiling,
   )
   t.deepEqual(

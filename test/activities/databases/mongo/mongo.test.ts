@@ -72,11 +72,11 @@ test.serial('mongo (stand-in): a command waits for the disk by its write concern
     ['aggregate', { pipeline: 'x' }, false],
   ]
   const program = `
-import json, runpy, sys
-mongod = runpy.run_path('/usr/local/bin/mongod')
+import json, sys
+from mongod_writes import WRITES, waits_for_the_disk
 for name, document, waits in json.loads(sys.argv[1]):
-  assert mongod['waits_for_the_disk'](name, document) is waits, (name, document)
-assert {'createSearchIndexes', 'updateSearchIndex', 'dropSearchIndex'} <= set(mongod['WRITES'])`
+  assert waits_for_the_disk(name, document) is waits, (name, document)
+assert {'createSearchIndexes', 'updateSearchIndex', 'dropSearchIndex'} <= set(WRITES)`
   await t.notThrowsAsync(runJob(['python3', '-c', program, JSON.stringify(cases)]))
   const db = (await customer(t)).db('default')
   const malformed = { insert: 'malformed', documents: [{}], writeConcern: 'x' }
