@@ -110,6 +110,9 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
         // Its caller never learns the new password.
         if (operation.kind === 'rotate')
           await demandInTime(trx, id, 'RESET_FAILED', 'The password was set too late, and the one before is set again.')
+        // Its caller was told that it is cancelled.
+        if (operation.kind === 'create' && (await operations.findOperation(trx, id))?.cancel_requested_at)
+          throw refusal('DEPLOY_CANCELLED', cancelledWords)
         await serves(trx, databaseId, started)
         await databases.recordDatabaseProvisioned(trx, databaseId)
         await operations.finishOperation(trx, id, { state: 'success' })

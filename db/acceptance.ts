@@ -1,3 +1,4 @@
+import { failuresInARow } from '../policy/rounds.ts'
 import { type Db, transaction, tryRoundLock } from './database.ts'
 import * as segments from './objects/segments.ts'
 import { announceOperationEnd, expireQueuedOperation, type OperationRow } from './operations/operations.ts'
@@ -5,7 +6,7 @@ import { lockForDeletion, revertTargetState, targetTables } from './operations/t
 import { revertRestoreHost } from './snapshots/restores.ts'
 import { removeSnapshots } from './snapshots/snapshots.ts'
 import { statement } from './statement.ts'
-import { isUnavailable } from './unavailable.ts'
+import { isTimeout, isUnavailable } from './unavailable.ts'
 
 /** Whether an operation is stored, as far as can be seen now; confirmed or not. */
 export async function isOperationStored(db: Db, operationId: string): Promise<boolean> {
@@ -57,7 +58,8 @@ export async function undoOperation(db: Db, operationId: string): Promise<boolea
 /**
  * Undoes operations that were stored over `seconds` ago and never confirmed, and expires those that no lane claimed in time: their
  * callers were already answered. One process does it at a time. Resolves to the number undone. One that cannot be expired or undone is
- * passed to `failed` and tried again in the next round; rejects only while Postgres does not answer.
+ * passed to `failed` and tried again in the next round, also when it waited too long for a locked row; rejects while Postgres does not
+ * answer, or when several in a row waited too long.
  */
 export async function undoUnconfirmed(
   db: Db,
@@ -82,12 +84,16 @@ export async function undoUnconfirmed(
     return { late: await late.pluck('id'), forgotten: await forgotten.pluck('id') }
   })
   let undone = 0
+  let timeouts = 0
   const attempt = async (id: string, work: () => Promise<void>) => {
     try {
       await work()
+      timeouts = 0
     } catch (error) {
-      if (isUnavailable(error)) throw error
+      if (isUnavailable(error) && !isTimeout(error)) throw error
       failed(id, error)
+      timeouts = isTimeout(error) ? timeouts + 1 : 0
+      if (timeouts === failuresInARow) throw error
     }
   }
   for (const id of late)

@@ -1,5 +1,6 @@
 import type { Db } from '../../db/database.ts'
 import { findOperation, type OperationOutcome } from '../../db/operations/operations.ts'
+import { cancelledByOperator } from '../../db/operations/operator-acts.ts'
 
 /** Why an operation failed. */
 export interface Failure {
@@ -7,11 +8,11 @@ export interface Failure {
   message: string
 }
 
-/** Adds who cancelled the operation; there is no such person when the application was deleted. */
+/** Says that an operator cancelled the operation; nobody did when the application was deleted. */
 export async function withCanceller(db: Db, operationId: string, failure: Failure): Promise<Failure> {
   if (failure.code !== 'DEPLOY_CANCELLED') return failure
   const by = (await findOperation(db, operationId))?.cancel_requested_by
-  return by ? { ...failure, message: `Cancelled by ${by}.` } : failure
+  return by ? { ...failure, message: cancelledByOperator } : failure
 }
 
 /** Outcome to store for a failed operation. */

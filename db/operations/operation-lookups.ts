@@ -121,3 +121,43 @@ export async function hasFailedBefore(db: Db, { type, id: targetId }: OperationT
     .first('state')
   return before?.state === 'error'
 }
+
+export interface WaitingTarget {
+  target_type: TargetType
+  target_id: string
+  owner_id: string
+  /** Whether an operation of this target runs; its lane must be alive then. */
+  running: boolean
+  /** Whether the end of a running one was requested: its lane may not have noticed. */
+  cancelling: boolean
+  /** Age of the oldest of them. */
+  seconds: number
+}
+
+export interface WaitingFor {
+  /** Targets with an operation that has been queued for this long, */
+  queuedSeconds: number
+  /** or has been running for this long, */
+  runningSeconds: number
+  /** except targets with these ids. */
+  except: readonly string[]
+}
+
+/** Targets whose lane may need a wake-up: those without a running operation first, then by age; up to 500. */
+export async function listWaitingTargets(
+  db: Db,
+  { queuedSeconds, runningSeconds, except }: WaitingFor,
+): Promise<WaitingTarget[]> {
+  const { rows } = await db.raw(
+    `select target_type, target_id, min(owner_id) as owner_id, bool_or(state = 'running') as running,
+            bool_or(state = 'running' and cancel_requested_at is not null) as cancelling,
+            extract(epoch from now() - min(created_at))::float8 as seconds
+       from operations where state in ('queued', 'running') and target_id <> all(:except::text[])
+      group by target_type, target_id
+     having bool_or(state = 'queued' and created_at < now() - make_interval(secs => :queuedSeconds))
+         or bool_or(state = 'running' and started_at < now() - make_interval(secs => :runningSeconds))
+      order by bool_or(state = 'running'), min(seq) limit 500`,
+    { queuedSeconds, runningSeconds, except },
+  )
+  return rows
+}

@@ -34,7 +34,9 @@ export {
   isTargetBusy as isBusy,
   isTargetSwitching as isSwitching,
   listSwitchingSubdomains as switchingSubdomains,
+  listWaitingTargets,
   secondsUntilAnswer,
+  type WaitingTarget,
   wasTargetRemoved as wasRemoved,
 } from './operation-lookups.ts'
 
@@ -208,41 +210,4 @@ export async function endQueuedOperations(db: Db, { type, id }: OperationTarget)
 /** Notifies every process that an operation, or a step to a lower plan, has ended. */
 export async function announceOperationEnd(db: Db, id: string): Promise<void> {
   await db.raw(`select pg_notify('operations', ?)`, [id])
-}
-
-export interface WaitingTarget {
-  target_type: TargetType
-  target_id: string
-  owner_id: string
-  /** Whether an operation of this target runs; its lane must be alive then. */
-  running: boolean
-  /** Age of the oldest of them. */
-  seconds: number
-}
-
-export interface WaitingFor {
-  /** Targets with an operation that has been queued for this long, */
-  queuedSeconds: number
-  /** or has been running for this long, */
-  runningSeconds: number
-  /** except targets with these ids. */
-  except: readonly string[]
-}
-
-/** Targets whose lane may need a wake-up: those without a running operation first, then by age; up to 500. */
-export async function listWaitingTargets(
-  db: Db,
-  { queuedSeconds, runningSeconds, except }: WaitingFor,
-): Promise<WaitingTarget[]> {
-  const { rows } = await db.raw(
-    `select target_type, target_id, min(owner_id) as owner_id, bool_or(state = 'running') as running,
-            extract(epoch from now() - min(created_at))::float8 as seconds
-       from operations where state in ('queued', 'running') and target_id <> all(:except::text[])
-      group by target_type, target_id
-     having bool_or(state = 'queued' and created_at < now() - make_interval(secs => :queuedSeconds))
-         or bool_or(state = 'running' and started_at < now() - make_interval(secs => :runningSeconds))
-      order by bool_or(state = 'running'), min(seq) limit 500`,
-    { queuedSeconds, runningSeconds, except },
-  )
-  return rows
 }

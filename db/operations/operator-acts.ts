@@ -27,12 +27,15 @@ export const cancellable: readonly (operations.OperationKind | operations.Databa
   'drill',
 ]
 
+/** What a customer reads of it: which operator it was is in the acts of the operation, and in the audit record. */
+export const cancelledByOperator = 'Cancelled by an operator.'
+
 /**
  * Cancels a deploy, restore, snapshot or drill, in one compare-and-set: a queued one ends at once, a running one is ended by its lane, which
  * the caller must wake. Throws `ActRefused` when there is nothing to cancel.
  */
 export async function cancelOperation(trx: Db, { operationId, actor }: OperatorRequest): Promise<'ended' | 'asked'> {
-  const message = `Cancelled by ${actor}.`
+  const message = cancelledByOperator
   const { rows } = await trx.raw(
     `update operations
         set cancel_requested_at = coalesce(cancel_requested_at, now()),

@@ -19,6 +19,9 @@ const restarting: readonly string[] = ['restart', 'resize', 'rotate', 'certify',
   | DatabaseOperationKind
 )[]
 
+/** Kinds that show a start. */
+const starting: readonly string[] = ['create', 'start'] satisfies (OperationKind | DatabaseOperationKind)[]
+
 /** An operation whose end may revert what its start has written to the row of its target. */
 interface Ended {
   kind: string
@@ -46,7 +49,7 @@ export async function requestDeletion(trx: Db, { type, id }: OperationTarget): P
 export async function revertTargetState(trx: Db, ended: Ended): Promise<void> {
   const { kind, target_type: type, target_id: id } = ended
   const table = targetTables[type]
-  if (kind === 'start') await trx(table).where({ id, status: 'starting' }).update({ status: 'exited' })
+  if (kind === 'start') await revertStart(trx, { type, id })
   if (restarting.includes(kind)) await revertRestart(trx, { type, id })
   if (type === 'database' && kind === 'resize') await releaseUnusedMemory(trx, id)
   if (kind !== 'delete') return
@@ -65,6 +68,15 @@ export async function revertTargetState(trx: Db, ended: Ended): Promise<void> {
     [table, id, type, id],
   )
   if (type === 'app' && rows.length > 0) await announceApp(trx, id)
+}
+
+/** Another operation that starts the program, and runs, is still shown. */
+async function revertStart(trx: Db, { type, id }: OperationTarget): Promise<void> {
+  const another = trx('operations').where({ target_type: type, target_id: id, state: 'running' })
+  await trx(targetTables[type])
+    .where({ id, status: 'starting' })
+    .whereNotExists(another.whereIn('kind', starting))
+    .update({ status: 'exited' })
 }
 
 /** What ran counts as running: the host watch finds what it is. Another restart that runs is still shown, and so is that of a restored database. */

@@ -189,7 +189,7 @@ test.serial(
     t.is(await cancel(second.operationId), 'ended')
     t.like(await operations.findOperation(db, second.operationId), { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
     const ended = (await readOperationStory(db, second.operationId, 5))!
-    t.like(ended.deployment, { state: 'error', code: 'DEPLOY_CANCELLED', message: 'Cancelled by operator:noor.' })
+    t.like(ended.deployment, { state: 'error', code: 'DEPLOY_CANCELLED', message: 'Cancelled by an operator.' })
     t.like(ended.acts, [{ actor, act: 'cancel' }])
     t.is(await cancel(first.operationId), 'asked')
     t.is(await cancel(first.operationId), 'asked')

@@ -17,6 +17,7 @@ import {
 } from '../../db/operations/operations.ts'
 import { acceptance } from '../../policy/acceptance.ts'
 import { comesTrue } from '../kit/comes-true.ts'
+import { holdLocks } from '../kit/rows/held-locks.ts'
 import { rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 
@@ -95,6 +96,21 @@ test.serial('an operation that cannot be undone or expired does not delay the ot
   failed.length = 0
   await undoUnconfirmed(db, 60, id => failed.push(id), [kept, stays])
   t.deepEqual(failed, [stayed])
+})
+
+test.serial('an operation whose application someone has locked delays no others either', async t => {
+  const [held, free] = [await made(), await made()]
+  const { db } = held
+  const late = async ({ app, ownerId }: typeof held, claimWithinMs: number) =>
+    (await enqueueDeletion(db, { targetId: app.id, kind: 'delete', ownerId, actor: ownerId, claimWithinMs })).id
+  const ids = [await late(held, -2000), await late(free, -1000)]
+  const letGo = await holdLocks(db, trx => trx('apps').where({ id: held.app.id }).forUpdate().first('id'))
+  const failed: string[] = []
+  await undoUnconfirmed(db, 60, id => failed.push(id)).finally(letGo)
+  t.deepEqual(failed, [ids[0]])
+  const states = await db('operations').whereIn('id', ids).orderBy('seq').pluck('state')
+  t.deepEqual(states, ['queued', 'expired'])
+  await undoUnconfirmed(db, 60)
 })
 
 test.serial(

@@ -352,7 +352,7 @@ test('a restore that an operator cancels says so, and changes nothing', async t 
   await comesTrue(() => databases.steps(id).includes('prepareRestore'))
   t.is(await transaction(db, trx => cancelOperation(trx, { operationId, actor })), 'asked')
   await databaseLanes.wake(id, user.id)
-  const message = 'Cancelled by operator:ana.'
+  const message = 'Cancelled by an operator.'
   t.like(await run.ended(operationId), { state: 'cancelled', code: 'DEPLOY_CANCELLED', message })
   t.like(await row(), { status: 'running', generation: 1, retired_generation: null })
 })

@@ -118,6 +118,17 @@ test('a creation that is cancelled, or whose database is deleted meanwhile, leav
   }
 })
 
+test('a creation whose cancellation its lane does not notice is cancelled at its end', async t => {
+  const { created, row, host, id, db, operationId } = await scene()
+  seen.set(id, async name => {
+    if (name === 'setDatabasePassword')
+      await db('operations').where({ id: operationId }).update({ cancel_requested_at: db.fn.now() })
+  })
+  t.like(await created(), { state: 'cancelled', code: 'DATABASE_CREATION_FAILED' })
+  t.is(await row(), undefined)
+  t.like(host(), { volume: false, container: false, runs: null })
+})
+
 test('a port that something else has is replaced by another one', async t => {
   const { created, row, id } = await scene()
   const ports: (number | undefined)[] = []

@@ -176,7 +176,7 @@ test('a deploy that is cancelled while it builds is recorded only after the buil
   const asked = { operationId, actor: 'operator:ana' }
   t.is(await transaction(db, trx => cancelOperation(trx, asked)), 'asked')
   await lanes.wake(app.id, app.owner_id)
-  t.like(await end(), { state: 'cancelled', code: 'DEPLOY_CANCELLED', message: 'Cancelled by operator:ana.' })
+  t.like(await end(), { state: 'cancelled', code: 'DEPLOY_CANCELLED', message: 'Cancelled by an operator.' })
   const ended = await deployment()
   t.like(ended, { state: 'error', code: 'DEPLOY_CANCELLED' })
   t.true(ended.finished_at!.getTime() >= plan.confirmedAt, 'the build was still running')

@@ -65,7 +65,7 @@ test('a snapshot is cancelled once its copy has ended, and a concurrent deploy c
   t.is(await transaction(db, trx => cancelOperation(trx, { operationId, actor: 'operator:ana' })), 'asked')
   await lanes.wake(app.id, app.owner_id)
   const ended = await end()
-  t.like(ended, { state: 'cancelled', code: 'DEPLOY_CANCELLED', message: 'Cancelled by operator:ana.' })
+  t.like(ended, { state: 'cancelled', code: 'DEPLOY_CANCELLED', message: 'Cancelled by an operator.' })
   t.true(plan.confirmedAt > 0 && ended.finished_at!.getTime() >= plan.confirmedAt)
   t.is((await row()).state, 'failed')
   t.is((await deploy.end()).state, 'success')

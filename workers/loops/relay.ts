@@ -26,8 +26,8 @@ export interface RelayOptions {
 }
 
 /**
- * Repairs lost wake-ups until the signal aborts: operations that are queued, or claimed by a lane that no longer runs, are signalled
- * again. This is no Temporal schedule, which would be lost along with Temporal. Also ends operations that wait for a forgotten host.
+ * Repairs lost wake-ups until the signal aborts: the lanes of operations that are queued, that were cancelled and have not ended, or that
+ * a lane has claimed which no longer runs, are signalled again. This is no Temporal schedule, which would be lost along with Temporal. Also ends operations that wait for a forgotten host.
  */
 export async function runRelay(
   { downgrades, domains, everySeconds = roundSeconds.relay, ...options }: RelayOptions,
@@ -86,6 +86,7 @@ export class LaneRelay {
     target_id: id,
     owner_id: ownerId,
     running,
+    cancelling,
     seconds,
   }: operations.WaitingTarget): Promise<boolean> {
     const { client, lanes, databaseLanes, log } = this.options
@@ -94,7 +95,8 @@ export class LaneRelay {
     const lane = running || seconds > relay.stuckSeconds ? await workflowRun(client, workflowId) : undefined
     if (await endStuckRun(client, workflowId, lane))
       log.error({ ...subject, runId: lane?.runId, failedTasks: lane?.failedTasks }, 'relay: restarting a stuck lane')
-    else if (running && lane?.status === 'RUNNING') return false
+    // A lane looks for cancellations only when it is woken.
+    else if (running && !cancelling && lane?.status === 'RUNNING') return false
     await (type === 'app' ? lanes : databaseLanes).wake(id, ownerId)
     log.info(subject, 'relay: lane woken')
     return true

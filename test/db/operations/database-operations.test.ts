@@ -234,6 +234,18 @@ test('an operation that ends without success reverts what its start has shown', 
   }
 })
 
+test('a start that never runs leaves the start that runs', async t => {
+  const { db, id, row, ask, next, end } = await served()
+  await db('databases').where({ id }).update({ status: 'exited', started_at: null })
+  const runs = await ask('start')
+  t.is((await next())?.id, runs)
+  await recordDatabaseStatus(db, id, 'starting')
+  t.true(await operations.expireQueuedOperation(db, await ask('start')))
+  t.is((await row())?.status, 'starting')
+  await end(runs)
+  t.is((await row())?.status, 'exited')
+})
+
 test('an operation that ends without success leaves the restart of a restore that switches volumes', async t => {
   const { db, id, row, ask, next, end } = await served()
   const restore = await ask('restore')

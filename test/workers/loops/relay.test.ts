@@ -13,6 +13,7 @@ import { relay } from '../../../policy/installation/relay.ts'
 import { LaneRelay, runRelay } from '../../../workers/loops/relay.ts'
 import { laneRun, temporalLanes } from '../../../workers/temporal/lanes.ts'
 import type { Lanes } from '../../../workflows/client.ts'
+import { laneId } from '../../../workflows/ids.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { logLines } from '../../kit/log-sink.ts'
 import { endsRoundEarly, wakesAllButOne, withFailingWorker } from '../../kit/relays.ts'
@@ -111,6 +112,26 @@ test.serial(
       .delete()
   },
 )
+
+test.serial('a running lane is woken again for a cancellation that it may not know, and for nothing else', async t => {
+  const { db } = await database
+  await db('operations').update({ state: 'success' })
+  const ids = await applications(2)
+  const running = { state: 'running', started_at: new Date(0), cancel_requested_at: null as Date | null }
+  for (const [n, id] of ids.entries())
+    await db('operations')
+      .where({ target_id: id })
+      .update({ ...running, cancel_requested_at: n === 0 ? new Date() : null })
+  const client = await clientOf()
+  const lanes = temporalLanes(client, { queuePrefix: 'nobody-works-here' })
+  for (const id of ids) await lanes.wake(id, 'nobody')
+  const woken: string[] = []
+  const { relay: repeating } = await relayOf(async id => void woken.push(id), client)
+  t.is(await repeating.round(), 1)
+  t.deepEqual(woken, [ids[0]])
+  for (const id of ids) await client.workflow.getHandle(laneId(id)).terminate()
+  await db('operations').update({ state: 'success' })
+})
 
 test.serial('a lane whose workflow task fails is restarted, and reported', async t => {
   t.timeout(180_000)

@@ -1,17 +1,21 @@
 import type { Logger } from 'pino'
 import { isUnavailable } from '../../../db/database.ts'
+import { isTimeout } from '../../../db/unavailable.ts'
 import { failuresInARow } from '../../../policy/rounds.ts'
 
 /** An application or a database, as logs name it. */
 export type Subject = { appId: string } | { databaseId: string }
 
-/** Runs `act` for one of many, so that its failure does not delay the others: logs it and resolves to false. Rejects when Postgres or the engine is down. */
+/**
+ * Runs `act` for one of many, so that its failure, or a row of it that someone has locked, does not stop the others: logs it and resolves to
+ * false. Rejects when Postgres or the engine is down.
+ */
 export async function apart(log: Logger, subject: Subject, act: () => Promise<void>): Promise<boolean> {
   try {
     await act()
     return true
   } catch (error) {
-    if (isUnavailable(error)) throw error
+    if (isUnavailable(error) && !isTimeout(error)) throw error
     log.warn({ err: error, ...subject }, 'watch: will check it again')
     return false
   }
