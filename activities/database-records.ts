@@ -10,7 +10,6 @@ import * as operations from '../db/operations/operations.ts'
 import type { Plans } from '../policy/accounts/plans.ts'
 import { cpusFor } from '../policy/apps/sizes.ts'
 import { mustFit } from '../policy/databases/database-memory.ts'
-import type { ErrorCode } from '../policy/errors.ts'
 import type { StartedDatabase } from './database-host.ts'
 import { databaseActRecords } from './databases/act-records.ts'
 import type { DatabaseOperation } from './databases/operation.ts'
@@ -20,6 +19,7 @@ import { endForLostHost } from './hosts/lost-host.ts'
 import type { ContainerExit } from './releases/release.ts'
 import { endSuspended } from './releases/suspension.ts'
 import { claimOfActivity, fenced, unlessLost } from './steps/claims.ts'
+import { demandInTime } from './steps/in-time.ts'
 
 export interface DatabaseRecordsOptions {
   db: Db
@@ -200,11 +200,6 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
       return wanted
     },
   }
-}
-
-/** Refuses the success of an operation whose caller has been answered already, with something else; with no caller none is late. */
-async function demandInTime(trx: Db, id: string, code: ErrorCode, words: string): Promise<void> {
-  if (((await operations.secondsUntilAnswer(trx, id)) ?? 0) < 0) throw refusal(code, words)
 }
 
 /** Only operations set `restarting`: one that is begun again by another run finds it so, and its engine is to serve at its end. */

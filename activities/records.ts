@@ -26,6 +26,7 @@ import type { ContainerExit, LaneOperation, StartedContainer } from './releases/
 import { endSuspended } from './releases/suspension.ts'
 import { snapshotRecords } from './snapshot-records.ts'
 import { claimOfActivity, fenced, lostClaim, unlessLost } from './steps/claims.ts'
+import { demandInTime } from './steps/in-time.ts'
 import { recordServing, startOf } from './steps/serving.ts'
 
 export interface RecordsOptions extends DecisionOptions {
@@ -209,9 +210,18 @@ export function recordActivities(options: RecordsOptions) {
       await fence(operation, (trx, { release }) => apps.recordStopped(trx, release.appId, endOf(exit)))
     },
 
-    /** The point of no return of a deletion, which succeeds here: what is left at the host is garbage now. */
+    /**
+     * The point of no return of a deletion, which succeeds here: what is left at the host is garbage now. One that is refused leaves the
+     * application as it was: its host makes the container anew.
+     */
     async appDeleted(operation: LaneOperation): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
+        await demandInTime(
+          trx,
+          id,
+          'DELETE_ERROR',
+          'The deletion did not finish in time; the application was not deleted.',
+        )
         await removeApp(trx, release.appId)
         await operations.finishOperation(trx, id, { state: 'success' })
       })

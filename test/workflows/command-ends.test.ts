@@ -14,6 +14,8 @@ const stops = new Map<string, Promise<void>>()
 const halfway = new Map<string, () => Promise<void>>()
 /** Applications that the engine of their host no longer serves. */
 const engineless = new Set<string>()
+/** What a deletion meets before the containers are removed. */
+const removals = new Map<string, () => Promise<void>>()
 /** Applications whose files the host never removes. */
 const filesStay = new Set<string>()
 
@@ -22,6 +24,7 @@ const kit = laneKit({
   trouble: ({ appId }) => (engineless.has(appId) ? 'the engine is away' : null),
   before: {
     stopApp: async ({ appId }) => stops.get(appId),
+    removeContainers: async ({ appId }) => removals.get(appId)?.(),
     async removeFiles({ appId }, signal) {
       if (filesStay.has(appId) && !signal.aborted) await once(signal, 'abort')
     },
@@ -87,6 +90,25 @@ test('a restart that takes too long after its stop leaves the application shown 
   await comesTrue(() => !isBusy(app.id))
   t.false(hostHas(app.id).runs(1), 'what comes late starts nothing')
   t.deepEqual(steps(app.id).slice(before), ['stopApp 1'])
+})
+
+test('a deletion that ends after its caller was answered deletes nothing', async t => {
+  const { app, db, run, lanes, hostHas } = await commands()
+  const wish = { targetId: app.id, kind: 'delete', ownerId: app.owner_id, actor: app.owner_id } as const
+  removals.set(app.id, async () => {
+    const mine = db('operations').where({ target_id: app.id, kind: 'delete', state: 'running' })
+    await mine.update({ end_before: new Date(Date.now() - 1000) })
+  })
+  const { id } = await operations.enqueueDeletion(db, wish)
+  await lanes.wake(app.id, app.owner_id)
+  t.like(await run.ended(id), { state: 'error', code: 'DELETE_ERROR' })
+  t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'running' })
+  removals.delete(app.id)
+  const again = await operations.enqueueDeletion(db, wish)
+  await lanes.wake(app.id, app.owner_id)
+  t.is((await run.ended(again.id)).state, 'success')
+  t.is(await loadApp(db, app.id), undefined)
+  t.false(hostHas(app.id).runs(1))
 })
 
 test('a restart of which a later attempt reaches nothing still tells how the first one ended the application', async t => {

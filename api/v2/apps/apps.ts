@@ -1,3 +1,4 @@
+import { inDoubt } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { appView } from '../../views/app.ts'
 import { appInfo } from '../schemas.ts'
@@ -26,6 +27,11 @@ export const deleteApp = endpoint({
   operation: true,
   errors: ['DELETE_ERROR', 'RESTORE_IN_PROGRESS'],
   async handle(call, services) {
-    await runCommand(call, services, { kind: 'delete', failure: 'DELETE_ERROR', codes: ['RESTORE_IN_PROGRESS'] })
+    await runCommand(call, services, {
+      kind: 'delete',
+      failure: 'DELETE_ERROR',
+      undecided: inDoubt,
+      codes: ['RESTORE_IN_PROGRESS'],
+    })
   },
 })

@@ -71,6 +71,15 @@ test.serial('an unclaimed deletion is DELETE_ERROR', async t => {
   t.is((await api().as(ana).get(`/v2/apps/${app.id}`)).status, 200)
 })
 
+test.serial('a deletion that still runs when its caller must be answered is in doubt', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  api().lanes.asleep = false
+  api().lanes.outcome = () => new Promise(() => {})
+  const answer = await api().as(ana).delete(`/v2/apps/${app.id}`)
+  t.deepEqual([answer.status, answer.body.code], [503, 'DATABASE_UNAVAILABLE'])
+})
+
 test.serial('a client that disconnects does not cancel its command', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
