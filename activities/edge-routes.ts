@@ -5,6 +5,7 @@ import { findBootOfApp, isBootOutdated } from '../db/hosts/host-boots.ts'
 import type { AppFacts } from '../db/operations/operation-facts.ts'
 import type { Machine } from '../lib/machine.ts'
 import { ownAddress } from '../policy/apps/own-address.ts'
+import { routeAccount } from '../policy/edge/route-account.ts'
 import { routeVersion } from '../policy/edge/route-version.ts'
 import type { Edge, Route } from './edge/port.ts'
 import type { StartedContainer, StepOf } from './releases/release.ts'
@@ -14,6 +15,7 @@ export type EdgeActivities = ReturnType<typeof edgeActivities>
 
 type Switched = Pick<StartedContainer, 'hostPort' | 'hostAddress'> & Partial<Pick<StartedContainer, 'bootId'>>
 type Place = Required<Pick<Route, 'address' | 'port' | 'version'>>
+type Named = Required<Pick<Route, 'host' | 'appId' | 'account'>>
 
 /**
  * Routes follow the containers of applications while an operation moves them. Programs without a port have none.
@@ -23,20 +25,20 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
   const hostOf = (subdomain: string) => `${subdomain}.${appsDomain}`
 
   /** Null when there is nothing to route: the application is deleted, or its operation has ended. Rejects with ClaimLost. */
-  async function appToRoute(input: StepOf): Promise<(AppFacts & { release: number }) | null> {
-    const { app, deployment, running } = await factsOfStep(db, input)
-    return running && app ? { ...app, release: deployment?.release ?? app.release } : null
+  async function appToRoute(input: StepOf): Promise<(AppFacts & { release: number; ownerId: string }) | null> {
+    const { app, deployment, running, ownerId } = await factsOfStep(db, input)
+    return running && app ? { ...app, ownerId, release: deployment?.release ?? app.release } : null
   }
 
   /**
    * Checks the place again afterwards: a boot that started meanwhile has set the route to port 0, and a purge has set its version: neither must
    * be undone. Resolves to false when it has set a place and there is none any more.
    */
-  async function setRoute(host: string, appId: string, placeNow: () => Promise<Place | null>): Promise<boolean> {
+  async function setRoute(named: Named, placeNow: () => Promise<Place | null>): Promise<boolean> {
     let current: Place | null = null
     let place = await placeNow()
     for (; place && !same(place, current); place = await placeNow()) {
-      await edge.setRoute({ host, appId, ...place })
+      await edge.setRoute({ ...named, ...place })
       current = place
     }
     return place !== null || current === null
@@ -46,7 +48,8 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
   async function setServing(appId: string): Promise<boolean> {
     const [serving] = await listServingApps(db, appId)
     if (!serving) return false
-    return setRoute(hostOf(serving.subdomain), appId, async () => {
+    const named = { host: hostOf(serving.subdomain), appId, account: routeAccount(serving.owner_id) }
+    return setRoute(named, async () => {
       const nowhere = { ...placeIn(serving), port: 0 }
       const host = await findBootOfApp(db, appId)
       return host && isBootOutdated(host, machine) ? nowhere : servingPlace(appId, nowhere)
@@ -78,7 +81,7 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
       if (!first?.subdomain) return
       const host = hostOf(first.subdomain)
       let lost: unknown = null
-      const isOurs = await setRoute(host, appId, async () => {
+      const isOurs = await setRoute({ host, appId, account: routeAccount(first.ownerId) }, async () => {
         const app = await appToRoute(input).catch(error => {
           lost = error
           return null

@@ -51,7 +51,7 @@ const applicationFields = ({ settings, run }: EdgeConfigOptions) => ({
 
 /** Statuses with which the proxy refuses a request that no application has seen, and its reasons to answer 503. */
 const refusals = [400, 403, 413, 421, 429, 431]
-const reasons = ['full', 'maintenance']
+const reasons = ['full', 'share', 'maintenance']
 
 /** Every time of a first try within 100 ms. */
 const ordinary = Array.from({ length: 100 }, (_, ms) => `0.${String(ms).padStart(3, '0')} ${ms};`)

@@ -47,6 +47,15 @@ export function nginxEdge(controlSocket: string): Edge {
     return found
   }
 
+  // A proxy of before refuses lines that name an account: its applications have their own shares until it is replaced.
+  async function sendRoutes(method: 'PUT' | 'POST', routes: readonly Route[]): Promise<void> {
+    const sent = (lines: readonly Route[]) => send(method, '/routes', lines.map(line).join('\n'), RouteRefused)
+    await sent(routes).catch(error => {
+      if (!(error instanceof RouteRefused) || routes.every(({ account }) => account === undefined)) throw error
+      return sent(routes.map(({ account: _, ...before }) => before))
+    })
+  }
+
   async function standing(): ReturnType<Edge['standing']> {
     const text = await read('/mark').catch(unlessOlder)
     return { id: null, ...(text === null ? { run: '', mark: null } : JSON.parse(text)) }
@@ -60,7 +69,7 @@ export function nginxEdge(controlSocket: string): Edge {
 
   return {
     async setRoute(route) {
-      await send('POST', '/routes', line(route), RouteRefused)
+      await sendRoutes('POST', [route])
     },
     async removeRoute(host, only) {
       if (!isHostName(host)) return
@@ -75,7 +84,7 @@ export function nginxEdge(controlSocket: string): Edge {
       }
     },
     async syncRoutes(wanted) {
-      await send('PUT', '/routes', wanted.map(line).join('\n'), RouteRefused)
+      await sendRoutes('PUT', wanted)
     },
     listRoutes: () => listed('/routes'),
     findRoutes: hosts => listed('/routes', hosts),
@@ -133,8 +142,8 @@ const removal = (host: string, { appId, port }: Partial<RouteMeant> = {}): strin
 /** The proxy's line of a route. Throws RouteRefused for a route that it could not read or reach. */
 function line(route: Route): string {
   assertRoute(route)
-  const { host, appId, address, port, version } = route
-  return JSON.stringify({ host, appId, address, port, version })
+  const { host, appId, address, port, version, account } = route
+  return JSON.stringify({ host, appId, address, port, version, account })
 }
 
 /** The proxy's line of a custom name. Throws NameRefused for one that it could not read. */

@@ -13,6 +13,11 @@ export interface Route {
    * Letters, digits, `_`, `.` and `-`; 64 at most. Without one nothing is cached.
    */
   version?: string
+  /**
+   * The same for all applications of an account, which share what one account may have open at the proxy: 1 to 64 lower-case hexadecimal
+   * digits. Without one the application is an account of its own.
+   */
+  account?: string
 }
 
 /** What a removal knows of the route that it looked at. */
@@ -57,13 +62,14 @@ function isMember(member: string): boolean {
 }
 
 /** Throws RouteRefused for an invalid route. */
-export function assertRoute({ host, appId, address, port, version }: Route): void {
+export function assertRoute({ host, appId, address, port, version, account }: Route): void {
   const refuse = (why: string, value: string) => new RouteRefused(`${why}: ${JSON.stringify(value)}`)
   if (!isHostName(host)) throw refuse('Not a host name in lower case', host)
   if (!/^[\w-]+$/.test(appId)) throw refuse('Not an application id', appId)
   if (!isIP(address)) throw refuse('A route needs an IP address (HOST_ADDRESS)', address)
   if (!Number.isInteger(port) || port < 0 || port > 65_535) throw refuse('Not a port', String(port))
   if (version !== undefined && !/^[\w.-]{1,64}$/.test(version)) throw refuse('Not a version', version)
+  if (account !== undefined && !/^[0-9a-f]{1,64}$/.test(account)) throw refuse('Not an account', account)
 }
 
 export function isHostName(host: string): boolean {

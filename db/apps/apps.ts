@@ -56,14 +56,11 @@ export async function listReleasedApps(db: Db, hostId: string): Promise<string[]
 }
 
 /** A running web application, as the proxy needs it. */
-export interface ServingApp {
-  id: string
+export interface ServingApp extends Pick<AppRow, 'id' | 'owner_id' | 'release' | 'cache_version'> {
   subdomain: string
   address: string
   /** 0 = no port is known in this boot of its host. */
   host_port: number
-  release: number
-  cache_version: number
   /** The boot that its host has reported last. */
   boot_id: string | null
 }
@@ -74,7 +71,7 @@ export async function listServingApps(db: Db, appId?: string, subdomains?: reado
     .join('hosts', 'hosts.id', 'apps.host_id')
     .whereNotNull('apps.subdomain')
     .where('apps.status', 'running')
-    .select('apps.id', 'apps.subdomain', 'apps.release', 'apps.cache_version', 'hosts.boot_id')
+    .select('apps.id', 'apps.owner_id', 'apps.subdomain', 'apps.release', 'apps.cache_version', 'hosts.boot_id')
     .select(
       db.raw('coalesce(apps.host_address, hosts.address) as address'),
       db.raw(`case when hosts.boot_id is null or hosts.boot_id = apps.boot_id then coalesce(apps.host_port, 0)

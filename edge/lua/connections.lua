@@ -1,7 +1,9 @@
 -- Counts the open requests of each application across all nginx workers: one with slow visitors must not use up all connections.
 -- Each worker counts its own and publishes the counts; those of a worker that died are removed when another gets its number.
 local shown = ngx.shared.connections
-local own = {}
+-- Of this worker: the open requests of applications, of accounts, and of all. Those of an application count for the account that its route
+-- named last: it may have named none before.
+local own, of_accounts, account_of = {}, {}, {}
 local total = 0
 
 local M = {}
@@ -26,14 +28,33 @@ local function open(app)
   return count
 end
 
--- Returns true and counts a request of the application, which must call `leave` later; or false, and whether the application itself is
--- full: all applications together must leave connections of this worker for the platform's own surfaces.
-function M.enter(app, max, room)
-  if open(app) >= max then return false, true end
-  if total >= room then return false, false end
+local function add(account, requests)
+  local count = (of_accounts[account] or 0) + requests
+  of_accounts[account] = count > 0 and count or nil
+end
+
+-- Counts one open request of an application more, or one less.
+local function count(app, account, one)
+  local open_now, before = own[app] or 0, account_of[app]
+  if before and before ~= account then
+    add(before, -open_now)
+    add(account, open_now)
+  end
+  add(account, one)
+  account_of[app] = open_now + one > 0 and account or nil
+  show(app, open_now + one)
+end
+
+-- Counts a request of the application, which must call `leave` later, and returns nil; or returns what is full. `full`: the application.
+-- `share`: its account, which has another one only while more of this worker's room is free than it has open: alone it has half of the room,
+-- two accounts have two thirds, and whoever has some never takes the last. `room`: all applications together, which must leave connections
+-- for the platform's own surfaces.
+function M.enter(app, account, max, room)
+  if open(app) >= max then return 'full' end
+  local mine = of_accounts[account] or 0
+  if total + mine >= room then return total < room and 'share' or 'room' end
   total = total + 1
-  show(app, (own[app] or 0) + 1)
-  return true
+  count(app, account, 1)
 end
 
 -- The open requests of an application in this worker.
@@ -41,16 +62,16 @@ function M.count(app)
   return own[app] or 0
 end
 
--- Counts a request that was admitted for one application as one of another, which answers in its place. The limit of that one is not
+-- Counts a request that was admitted for one application as one of another, which answers in its place. The limits of that one are not
 -- compared again: it gets what a member that failed has left.
-function M.move(app, other)
-  show(app, (own[app] or 1) - 1)
-  show(other, (own[other] or 0) + 1)
+function M.move(app, other, account)
+  count(app, account_of[app], -1)
+  count(other, account, 1)
 end
 
 function M.leave(app)
   total = total - 1
-  show(app, (own[app] or 1) - 1)
+  count(app, account_of[app], -1)
 end
 
 -- Called when a worker starts.

@@ -77,7 +77,7 @@ local function enter(var, host, max, room)
   local member, tried = targets.choose(host), nil
   if not member then return without_route(var, host) end
   while member do
-    local app, _, port, version = routes.find(member)
+    local app, _, port, version, account = routes.find(member)
     if not app then return 404 end -- removed a moment ago
     var.app_id, var.member = app, member
     -- Closed is the chosen one only without a member that is open.
@@ -87,12 +87,15 @@ local function enter(var, host, max, room)
       return status
     end
     if port == HELD then return 503 end
-    local entered, full = connections.enter(app, max, room)
-    if entered then
+    local full = connections.enter(app, account, max, room)
+    if not full then
       var.entered = app
       return nil, app, version
     end
-    if not full then return 503 end
+    if full ~= 'full' then
+      var.refusal = full -- members of one name are of one account
+      return 503
+    end
     tried = tried or {}
     tried[member] = true
     member = targets.choose(host, tried)
@@ -103,9 +106,9 @@ end
 
 -- The request goes to another application than the one it was admitted for; false if that one would not admit it.
 local function turn_to(var, member)
-  local app = routes.find(member)
+  local app, _, _, _, account = routes.find(member)
   if not app or settings.blocks(member, app, var) then return false end
-  if app ~= var.entered then connections.move(var.entered, app) end
+  if app ~= var.entered then connections.move(var.entered, app, account) end
   var.entered, var.app_id, var.member = app, app, member
   var.uncacheable = '1' -- the key names the application that was to answer
   return true

@@ -5,6 +5,7 @@ import { purgeCache } from '../../db/apps/cache-versions.ts'
 import { recordBoot } from '../../db/hosts/host-boots.ts'
 import { claimNextOperationFor } from '../../db/operations/operation-claims.ts'
 import { enqueueOperation } from '../../db/operations/operations.ts'
+import { routeAccount } from '../../policy/edge/route-account.ts'
 import { fakeEdge } from '../kit/fakes/edge.ts'
 import { asActivity } from '../kit/hosts/activity-context.ts'
 import { rows } from '../kit/rows/rows.ts'
@@ -38,6 +39,7 @@ async function scene(hostId: string) {
       recordStarted(db, app.id, { ...actual, hostPort, release: 1, containerId: 'c1', startedAt: new Date(), bootId }),
     port: async () => (await edge.listRoutes())[0]?.port,
     version: async () => (await edge.listRoutes())[0]?.version,
+    account: async () => (await edge.listRoutes())[0]?.account,
     purge: () => purgeCache(db, app.id),
   }
 }
@@ -95,6 +97,17 @@ test('a route has the version of the release that it leads to, and of the last p
   await purge()
   await routeStands()
   t.is(await version(), '1.2')
+})
+
+test('a route names the account of its application’s owner, whichever step sets it', async t => {
+  const { db, app, edge, switchRoute, routeStands, started, account } = await scene('owned')
+  await recordBoot(db, 'owned', 'now')
+  await switchRoute('now')
+  t.is(await account(), routeAccount(app.owner_id))
+  await started('now')
+  await edge.syncRoutes([])
+  await routeStands()
+  t.is(await account(), routeAccount(app.owner_id))
 })
 
 test('a purge while a route is set is not undone', async t => {

@@ -134,7 +134,7 @@ test.serial('a line torn by a crash loses only that line', async t => {
   ])
 })
 
-test.serial('routes of a proxy from before versions are read, and are set with one', async t => {
+test.serial('routes of a proxy from before versions and accounts are read, and are set with them', async t => {
   const origin = await named('older')
   t.teardown(origin.stop)
   const { edge, config, kill, start } = proxy
@@ -146,10 +146,15 @@ test.serial('routes of a proxy from before versions are read, and are set with o
   await start()
   t.deepEqual(await edge.listRoutes(), [older])
   t.is((await ask(proxy.port, older.host)).body, 'older')
-  await edge.setRoute({ ...older, version: '1.0' })
-  await kill('SIGKILL')
-  await start()
-  t.deepEqual(await edge.listRoutes(), [{ ...older, version: '1.0' }])
+  for (const now of [
+    { ...older, version: '1.0' },
+    { ...older, version: '1.0', account: 'a0' },
+  ]) {
+    await edge.setRoute(now)
+    await kill('SIGKILL')
+    await start()
+    t.deepEqual(await edge.listRoutes(), [now])
+  }
 })
 
 test.serial('a route that the proxy refuses is distinguished from a proxy that is down', async t => {
@@ -181,7 +186,8 @@ test.serial('on a full disk routes still change, and a proxy that starts from th
   })
   const page = async (name: string) => (await ask(full.port, `${name}.apps.localhost`)).body
   const statusOf = async (name: string) => (await ask(full.port, `${name}.apps.localhost`)).status
-  for (const name of ['moved', 'ended']) await full.edge.setRoute(routeTo(name, before.port))
+  const terms = { version: '1.0', account: 'a0' }
+  for (const name of ['moved', 'ended']) await full.edge.setRoute({ ...routeTo(name, before.port), ...terms })
   const filler = join(folder, 'filler')
   await t.throwsAsync(writeFile(filler, Buffer.alloc(1_000_000)), { code: 'ENOSPC' })
 
@@ -196,6 +202,7 @@ test.serial('on a full disk routes still change, and a proxy that starts from th
   await full.kill('SIGKILL')
   await full.start()
   t.is(await statusOf('moved'), 503, 'where it leads to now is not in the file')
+  t.deepEqual(await full.edge.findRoutes(['moved.apps.localhost']), [{ ...routeTo('moved', 0), ...terms }])
   await full.edge.setRoute(routeTo('moved', after.port))
   t.is(await page('moved'), 'after')
 
@@ -225,3 +232,31 @@ test.serial(
     await older.edge.removeRoute(route.host, route)
   },
 )
+
+test.serial('a proxy of before, which knows no accounts, gets its routes without', async t => {
+  const older = await startOlderProxy({ 'routes.lua': [[/,"account":"\(%x\+\)"/, ',"unknown":"(%x+)"']] })
+  t.teardown(older.stop)
+  const origin = await named('older')
+  t.teardown(origin.stop)
+  const plain = { ...routeTo('plain', origin.port), version: '1.0' }
+  const wanted = { ...plain, account: 'a0' }
+  t.is(await statusOfLine(older, 'routes', JSON.stringify(wanted)), 422)
+  await older.edge.setRoute(wanted)
+  t.deepEqual(await older.edge.listRoutes(), [plain])
+  await older.edge.syncRoutes([{ ...routeTo('other', 1), account: 'a0' }, wanted])
+  t.deepEqual((await older.edge.listRoutes()).map(({ host }) => host).sort(), [
+    'other.apps.localhost',
+    'plain.apps.localhost',
+  ])
+  t.is((await ask(older.port, plain.host)).body, 'older')
+  await t.throwsAsync(older.edge.setRoute({ ...wanted, address: 'fe80::1%lo' }), { instanceOf: RouteRefused })
+})
+
+test.serial('lines whose account is none are refused by the proxy itself', async t => {
+  await proxy.edge.syncRoutes([])
+  const start = '{"host":"a.org","appId":"a1","address":"127.0.0.1","port":1'
+  const ends = ['"account":""', '"account":"x"', '"account":"a b"', '"account":1', '"account":"a","account":"b"']
+  for (const end of [...ends, '"account":"a","version":"1"', '"account":"a"}{"x":"y"'])
+    t.is(await statusOfLine(proxy, 'routes', `${start},${end}}`), 422, end)
+  t.deepEqual(await proxy.edge.listRoutes(), [])
+})

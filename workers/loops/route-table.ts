@@ -4,6 +4,7 @@ import type { Db } from '../../db/database.ts'
 import { isBootOutdated, ranInEarlierBoot } from '../../db/hosts/host-boots.ts'
 import * as operations from '../../db/operations/operations.ts'
 import type { Machine } from '../../lib/machine.ts'
+import { routeAccount } from '../../policy/edge/route-account.ts'
 import { routeVersion, versionAfterPurge } from '../../policy/edge/route-version.ts'
 
 /** The proxy's table, and the rows that it must match. */
@@ -184,8 +185,13 @@ export function subdomainsOf(hosts: readonly string[], { appsDomain }: Tables): 
 function routeOf(app: apps.ServingApp, tables: Tables): Route {
   const port = isBootOutdated(app, tables.machine) ? 0 : app.host_port
   const version = routeVersion({ release: app.release, cacheVersion: app.cache_version })
-  return { host: hostOf(app.subdomain, tables), appId: app.id, address: app.address, port, version }
+  const account = routeAccount(app.owner_id)
+  return { host: hostOf(app.subdomain, tables), appId: app.id, address: app.address, port, version, account }
 }
 
 const same = (a: Route, b: Route): boolean =>
-  a.address === b.address && a.port === b.port && a.appId === b.appId && a.version === b.version
+  a.address === b.address &&
+  a.port === b.port &&
+  a.appId === b.appId &&
+  a.version === b.version &&
+  a.account === b.account

@@ -30,6 +30,25 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
     t.deepEqual(await table(edge), [route('a', 1001)])
   })
 
+  test.serial(`${name}: a route changes with its account alone, and loses it when it is set without one`, async t => {
+    const edge = await make()
+    const versioned = { ...route('a', 1001), version: '7.0' }
+    await edge.syncRoutes([versioned, { ...route('b', 1002), account: 'f'.repeat(64) }])
+    for (const account of ['0', '0123456789ab']) {
+      await edge.setRoute({ ...versioned, account })
+      t.deepEqual(await table(edge), [
+        { ...versioned, account },
+        { ...route('b', 1002), account: 'f'.repeat(64) },
+      ])
+    }
+    await edge.setRoute(versioned)
+    await edge.setRoute(route('b', 1002))
+    t.deepEqual(await table(edge), [versioned, route('b', 1002)])
+    await edge.setRoute({ ...versioned, account: 'ab' })
+    await edge.removeRoute(versioned.host, versioned)
+    t.deepEqual(await table(edge), [route('b', 1002)])
+  })
+
   test.serial(`${name}: setting again replaces the target and may be repeated`, async t => {
     const edge = await make()
     await edge.syncRoutes([route('a', 1001)])
@@ -74,7 +93,8 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
     await edge.syncRoutes([route('a', 1001)])
     const hostile = [{ host: 'A.apps.localhost' }, { address: 'no-address' }, { port: 70_000 }, { appId: 'a b' }]
     const versions = [{ version: '' }, { version: '7 1' }, { version: '*' }, { version: 'v'.repeat(65) }]
-    for (const odd of [...hostile, ...versions])
+    const accounts = [{ account: '' }, { account: 'a b' }, { account: 'AB' }, { account: 'f'.repeat(65) }]
+    for (const odd of [...hostile, ...versions, ...accounts])
       await t.throwsAsync(edge.setRoute({ ...route('a', 2001), ...odd }), { instanceOf: RouteRefused })
     t.deepEqual(await table(edge), [route('a', 1001)])
   })

@@ -15,6 +15,7 @@ import { assignDomain, findDomain } from '../../../db/domains/domains.ts'
 import { isBootRouted, recordBoot } from '../../../db/hosts/host-boots.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
+import { routeAccount } from '../../../policy/edge/route-account.ts'
 import { sealKeys } from '../../../policy/seal.ts'
 import { DomainRounds } from '../../../workers/loops/domain-rounds.ts'
 import { keepRoutes } from '../../../workers/loops/route-keeper.ts'
@@ -41,7 +42,7 @@ async function runningApp(hostPort = started.hostPort) {
   await make.host('h1', { memoryMb: 262_144 })
   const { app } = await make.app((await make.user()).id)
   await apps.recordStarted(db, app.id, { ...started, hostPort })
-  return { db, app, host: `${app.subdomain}.${appsDomain}` }
+  return { db, app, host: `${app.subdomain}.${appsDomain}`, account: routeAccount(app.owner_id) }
 }
 
 /** An operation that has been claimed and may switch the route of its application. */
@@ -52,11 +53,12 @@ async function runningRestart(db: Db, { id: targetId, owner_id: ownerId }: AppRo
 }
 
 test.serial('the table matches the running applications: set, moved, and removed when they end', async t => {
-  const { db, app, host } = await runningApp()
+  const { db, app, host, account } = await runningApp()
   const edge = fakeEdge()
   await edge.setRoute({ host: 'gone.apps.test', appId: 'f'.repeat(24), address: '127.0.0.1', port: 1 })
   await syncRoutes({ db, edge, appsDomain, machine })
-  t.deepEqual(await edge.listRoutes(), [{ host, appId: app.id, address: '127.0.0.1', port: 4000, version: '1.0' }])
+  const route = { host, appId: app.id, address: '127.0.0.1', port: 4000, version: '1.0', account }
+  t.deepEqual(await edge.listRoutes(), [route])
   t.deepEqual(
     await syncRoutes({ db, edge, appsDomain, machine }),
     { changed: 0, refused: [], unsettled: [] },
@@ -81,14 +83,14 @@ test.serial('a release that has just passed its gate keeps the route that its ro
 })
 
 test.serial('a purge takes effect while its application restarts, by announcement and by round', async t => {
-  const { db, app, host } = await runningApp()
+  const { db, app, host, account } = await runningApp()
   const edge = fakeEdge()
   const tables = { db, edge, appsDomain, machine }
   await syncRoutes(tables)
   await apps.recordStatus(db, app.id, 'restarting')
   await purgeCache(db, app.id)
   await syncRoutes(tables)
-  const route = { host, appId: app.id, address: '127.0.0.1', port: 4000 }
+  const route = { host, appId: app.id, address: '127.0.0.1', port: 4000, account }
   t.deepEqual(await edge.findRoutes([host]), [{ ...route, version: '1.1' }])
   await purgeCache(db, app.id)
   await syncRoute(tables, app.id)
@@ -150,7 +152,7 @@ test.serial('a route that a step has just switched is not reverted before its ro
 })
 
 test.serial('a purge gives the route another version, and nothing else', async t => {
-  const { db, app, host } = await runningApp(4011)
+  const { db, app, host, account } = await runningApp(4011)
   const edge = fakeEdge()
   const tables = { db, edge, appsDomain, machine }
   await syncRoutes(tables)
@@ -158,7 +160,7 @@ test.serial('a purge gives the route another version, and nothing else', async t
   t.deepEqual(await namesWithWrongRoute(tables), [host])
   await syncRoute(tables, app.id)
   t.deepEqual(await edge.findRoutes([host]), [
-    { host, appId: app.id, address: '127.0.0.1', port: 4011, version: '1.1' },
+    { host, appId: app.id, address: '127.0.0.1', port: 4011, version: '1.1', account },
   ])
 })
 
@@ -184,7 +186,7 @@ test.serial(
 )
 
 test.serial('a purge while a release is switched takes effect, and leaves the switched route', async t => {
-  const { db, app, host } = await runningApp(4012)
+  const { db, app, host, account } = await runningApp(4012)
   const edge = fakeEdge()
   const tables = { db, edge, appsDomain, machine }
   const switched = { host, appId: app.id, address: '127.0.0.1', port: 4013 }
@@ -201,7 +203,29 @@ test.serial('a purge while a release is switched takes effect, and leaves the sw
   t.deepEqual(await edge.findRoutes([host]), [{ ...switched, version: '2.2' }])
   await operations.finishOperation(db, id, { state: 'error' })
   await syncRoutes(tables, [host])
-  t.deepEqual(await edge.findRoutes([host]), [{ ...switched, port: 4012, version: '1.2' }])
+  t.deepEqual(await edge.findRoutes([host]), [{ ...switched, port: 4012, version: '1.2', account }])
+})
+
+test.serial('the routes of one owner name one account, also where a keeper of before has named none', async t => {
+  const { db, app, host, account } = await runningApp(4017)
+  const { app: other, host: otherHost } = await runningApp(4018)
+  const { app: same } = await rows(db).app(app.owner_id)
+  await apps.recordStarted(db, same.id, { ...started, hostPort: 4019 })
+  const edge = fakeEdge()
+  const hosts = [host, otherHost, `${same.subdomain}.${appsDomain}`]
+  await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4017, version: '1.0' })
+  const tables = { db, edge, appsDomain, machine }
+  t.true((await namesWithWrongRoute(tables)).includes(host))
+  await syncRoutes(tables, hosts)
+  const named = (await edge.findRoutes(hosts)).map(route => route.account)
+  t.deepEqual(named, [account, routeAccount(other.owner_id), account])
+  t.not(account, named[1])
+  t.regex(account, /^[0-9a-f]{12}$/)
+  // Given the version of a purge, it is still of that account.
+  await apps.recordStatus(db, app.id, 'restarting')
+  await purgeCache(db, app.id)
+  await syncRoute(tables, app.id)
+  t.like((await edge.findRoutes([host]))[0], { version: '1.1', account })
 })
 
 test.serial('a held route is set even while an operation of its application runs', async t => {
