@@ -108,7 +108,18 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
   }
 
   const registry: PackageRegistry = {
-    ...{ npm: '', pip: '', go: '', cargo: '', maven: '', bundler: '', composer: '', port: 0, requests, instead: () => false },
+    ...{
+      npm: '',
+      pip: '',
+      go: '',
+      cargo: '',
+      maven: '',
+      bundler: '',
+      composer: '',
+      port: 0,
+      requests,
+      instead: () => false,
+    },
     get named() {
       const { npm, pip, go, cargo, maven, bundler } = registry
       return { npm, pip, go, cargo, maven, bundler }

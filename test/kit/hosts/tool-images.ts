@@ -23,7 +23,7 @@ export const toolRecipes: readonly Recipe[] = [
   {
     image: toolImages.php,
     suite: 'trixie',
-    packages: ['ca-certificates', 'composer', 'unzip'],
+    packages: ['ca-certificates', 'composer', 'git', 'unzip'],
     npm: [],
     steps: [],
     changes: ['CMD ["php"]'],
