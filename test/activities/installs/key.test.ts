@@ -119,7 +119,7 @@ test('another key for another byte of the manifest, lock file, image or command 
   const planned = runtimes.php.installInputs!(new Map(Object.entries(texts)))
   if ('because' in planned) return t.fail(planned.because)
   t.deepEqual(planned.files, Object.keys(texts))
-  const files = new Map(Object.entries(texts).map(([name, content]) => [name, Buffer.from(content)]))
+  const files = new Map<string, Buffer>(Object.entries(texts).map(([name, content]) => [name, Buffer.from(content)]))
   const composer = (on: InstallDependsOn): InstallDependsOn => ({ ...on, files, spec: { ...on.spec, command: [step] } })
   const flips: Change[] = [...files].map(([name, content]) => (on, at, bit) => ({
     ...on,
