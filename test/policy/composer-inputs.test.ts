@@ -258,7 +258,7 @@ test('a package that Composer has not installed, or took from its repository, ma
 const ended = <T>(work: () => T): T => runInNewContext('work()', { work }, { timeout: 20_000 })
 
 test('files for Composer that are deep, long or odd are read at once, and their reasons are short', t => {
-  const bytes = 1024 * 1024
+  const bytes = 512 * 1024
   const deep = (open: string, close: string, count = bytes / 2) =>
     open.repeat(count / open.length) + close.repeat(count / open.length)
   const long = 'a'.repeat(bytes)
