@@ -11,7 +11,8 @@ export const because = (reason: string): { because: string } => ({ because: shor
 
 export type Fields = Record<string, unknown>
 
-const isObject = (value: unknown): value is Fields =>
+/** Whether it is an object other than a list. */
+export const isObject = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Parses an object; null for anything else. */

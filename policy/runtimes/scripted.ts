@@ -1,4 +1,11 @@
 import { posix } from 'node:path'
+import {
+  composerDependedOnMore,
+  composerInputNames,
+  composerInputs,
+  composerLeftOut,
+  composerReport,
+} from './composer-inputs.ts'
 import { hasNoRequirement, pythonInputs } from './pip-inputs.ts'
 import { fileWord, type Runtime } from './runtime.ts'
 
@@ -89,6 +96,12 @@ export const php: Runtime = {
     files.includes('composer.json')
       ? 'composer install --no-dev --no-interaction --no-progress --ignore-platform-reqs && mkdir -p vendor'
       : null,
+  inputNames: composerInputNames,
+  installInputs: composerInputs,
+  installReport: () => composerReport,
+  dependedOnMore: composerDependedOnMore,
+  leftOut: composerLeftOut,
+  // The autoloader finds the project in the folder above it.
   dependencies: { from: 'vendor', at: '/app/vendor' },
   start: main =>
     `if [ -n "$PORT" ]; then exec php -S "0.0.0.0:$PORT" -t ${fileWord(posix.dirname(main))}; else exec php ${fileWord(main)}; fi`,

@@ -13,13 +13,15 @@ const inputNames = [
   'yarn.lock',
   '.npmrc',
   'requirements.txt',
+  'composer.json',
+  'composer.lock',
   'a/b.tgz',
 ]
 
 const dependsOn: fc.Arbitrary<InstallDependsOn> = fc.record({
   release: fc.record({
     ownerId: text,
-    language: fc.constantFrom('javascript' as const, 'typescript' as const, 'python' as const),
+    language: fc.constantFrom('javascript' as const, 'typescript' as const, 'python' as const, 'php' as const),
     runtimeVersion: text,
   }),
   spec: fc.record({
@@ -109,6 +111,27 @@ test('another key for another version of yarn or pnpm', t => {
       }),
     )
   }
+})
+
+test('another key for another byte of the manifest, lock file, image or command of Composer', t => {
+  const texts = { 'composer.json': '{"require":{"a/b":"^1.0"}}', 'composer.lock': '{"packages":[]}' }
+  const step = runtimes.php.install({ files: Object.keys(texts), main: null })!
+  const planned = runtimes.php.installInputs!(new Map(Object.entries(texts)))
+  if ('because' in planned) return t.fail(planned.because)
+  t.deepEqual(planned.files, Object.keys(texts))
+  const files = new Map<string, Buffer>(Object.entries(texts).map(([name, content]) => [name, Buffer.from(content)]))
+  const composer = (on: InstallDependsOn): InstallDependsOn => ({ ...on, files, spec: { ...on.spec, command: [step] } })
+  const flips: Change[] = [...files].map(([name, content]) => (on, at, bit) => ({
+    ...on,
+    files: new Map(files).set(name, flipped(content, at, bit)),
+  }))
+  const others = [...flips, changes['the image']!, changes['the command']!]
+  fc.assert(
+    fc.property(dependsOn.map(composer), fc.nat(), fc.nat(), (on, at, bit) =>
+      others.every(change => keyOf(change(on, at, bit)) !== keyOf(on)),
+    ),
+    { numRuns: 500 },
+  )
 })
 
 const toolKeyOf = (on: InstallDependsOn, appId: string): string => installKey(toolFacts(appId, on))

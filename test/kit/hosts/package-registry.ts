@@ -6,6 +6,7 @@ import { gzipSync } from 'node:zlib'
 import type { NamedRegistries } from '../../../policy/packages/registries.ts'
 import { tarOf } from '../servers/registry.ts'
 import { zipOf } from '../zips.ts'
+import { composerRepository } from './composer-repository.ts'
 import { gemIndex, wholeDigest } from './gem-index.ts'
 
 /** Answers a request instead of the registry; false = it does not. */
@@ -21,6 +22,8 @@ export interface PackageRegistry {
   bundler: string
   /** The same, as settings of an operator. */
   named: NamedRegistries
+  /** Address of a repository of Composer, of which hosts store nothing. */
+  composer: string
   port: number
   /** Method and path of each request. */
   requests: string[]
@@ -55,6 +58,7 @@ export interface PackageRegistry {
   /** Adds a release of Maven in the group `test`, with what its repository says about its versions; returns paths. */
   publishRelease(artifact: string, version: string): { jar: string; pom: string; metadata: string; bytes: Buffer }
   gems: ReturnType<typeof gemIndex>
+  php: ReturnType<typeof composerRepository>
   /** Removes what was published behind a path; documents still name it. */
   unpublish(path: string): void
   /** Replaces the bytes behind a path, whatever documents say about them. */
@@ -73,7 +77,7 @@ function h1(files: readonly (readonly [string, string])[]): string {
   return `h1:${createHash('sha256').update(lines.join('')).digest('base64')}`
 }
 
-/** A registry of npm, an index of Python, a module proxy, an index of cargo, a repository of Maven and an index of gems that count what is requested, at this address. */
+/** A registry of npm, an index of Python, a module proxy, an index of cargo, repositories of Maven and Composer and an index of gems that count what is requested, at this address. */
 export async function packageRegistry(address = '127.0.0.1'): Promise<PackageRegistry> {
   const packages = new Map<string, Record<string, object>>()
   const pages = new Map<string, string>()
@@ -104,12 +108,26 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
   }
 
   const registry: PackageRegistry = {
-    ...{ npm: '', pip: '', go: '', cargo: '', maven: '', bundler: '', port: 0, requests, instead: () => false },
+    ...{
+      npm: '',
+      pip: '',
+      go: '',
+      cargo: '',
+      maven: '',
+      bundler: '',
+      composer: '',
+      port: 0,
+      requests,
+      instead: () => false,
+    },
     get named() {
       const { npm, pip, go, cargo, maven, bundler } = registry
       return { npm, pip, go, cargo, maven, bundler }
     },
     gems: gemIndex(pages, archives),
+    get php() {
+      return php
+    },
     headers: () => last,
     count: path => requests.filter(one => one === `GET ${path}`).length,
     publish(name, version, filler = '', fields = {}) {
@@ -208,6 +226,8 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
     },
   }
 
+  const php = composerRepository(pages, archives, registry)
+
   function answer(request: IncomingMessage, response: ServerResponse): void {
     const { method = '', headers } = request
     const url = decodeURI(request.url ?? '')
@@ -231,6 +251,7 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
   registry.npm = `http://${address}:${registry.port}/npm/`
   registry.cargo = `http://${address}:${registry.port}/index/`
   registry.maven = `http://${address}:${registry.port}/maven/`
+  registry.composer = `http://${address}:${registry.port}/composer/`
   registry.bundler = `http://${address}:${registry.port}/gems/`
   registry.go = `http://${address}:${registry.port}/go/`
   registry.pip = `http://${address}:${registry.port}/simple/`

@@ -4,6 +4,7 @@ import type { Recipe } from '../../../runtimes/recipe.ts'
 /** Tools of languages whose images only a registry has, from packages of the distribution, for tests of what builds give to these tools. */
 export const toolImages = {
   java: 'berth/test-java:21',
+  php: 'berth/test-php:8.4',
   ruby: 'berth/test-ruby:3.3',
   rust: 'berth/test-rust:1.85',
 } as const
@@ -18,6 +19,14 @@ export const toolRecipes: readonly Recipe[] = [
     before: ['mkdir -p "$1/usr/share/man/man1"'],
     steps: [],
     changes: ['CMD ["mvn"]'],
+  },
+  {
+    image: toolImages.php,
+    suite: 'trixie',
+    packages: ['ca-certificates', 'composer', 'git', 'unzip'],
+    npm: [],
+    steps: [],
+    changes: ['CMD ["php"]'],
   },
   {
     image: toolImages.ruby,
