@@ -1,12 +1,13 @@
 import { join } from 'node:path'
 import { openAddressReader } from '../activities/analytics/addresses.ts'
 import { openDuckDb } from '../activities/analytics/duckdb.ts'
+import type { DayShares } from '../activities/analytics/duckdb-shares.ts'
 import { expireDays } from '../activities/analytics/expired-days.ts'
 import { noAnalytics } from '../api/network/analytics-client.ts'
 import { loop } from '../lib/async/loop.ts'
 import { MiB } from '../lib/bytes.ts'
 import { analyticsKey, demandMasterKey } from '../policy/keys.ts'
-import { daySharesOf } from '../policy/network/analytics-terms.ts'
+import { requestShares, textParts } from '../policy/network/analytics-terms.ts'
 import { type AnalyticsServerOptions, serveAnalytics } from './analytics/analytics-server.ts'
 import { DayBounds } from './analytics/day-bounds.ts'
 import { IntakeRounds, pauseAfter } from './analytics/intake-rounds.ts'
@@ -33,6 +34,16 @@ function rest(): Counting {
   })
   life.onEnd(async () => ending.abort())
   return { analytics: noAnalytics, state: async () => ({ days: [] }), learn() {} }
+}
+
+/** What an application, and all of an account, store of a day, where all days have `bytes`. */
+function daySharesOf(bytes: number): DayShares {
+  const { parts, accountParts, requestBytes } = requestShares
+  const share = (textBytes: number, room: number) => ({ textBytes, requests: Math.floor(room / requestBytes) })
+  return {
+    ofApp: share(bytes / textParts, bytes / parts),
+    ofAccount: share(bytes / accountParts, bytes / accountParts),
+  }
 }
 
 /** Starts to count; its closers are registered so that the files are closed last. */

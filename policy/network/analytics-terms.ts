@@ -47,16 +47,6 @@ export const textParts = 32
  */
 export const requestShares = { parts: 32, accountParts: 16, requestBytes: 32 } as const
 
-/** What an application, and all of an account, store of a day of `bytes` of all days. */
-export const daySharesOf = (bytes: number) => {
-  const of = (texts: number, requests: number) => ({
-    textBytes: bytes / texts,
-    requests: Math.floor(bytes / requests / requestShares.requestBytes),
-  })
-  const { parts, accountParts } = requestShares
-  return { ofApp: of(textParts, parts), ofAccount: of(accountParts, accountParts) }
-}
-
 /** Sums of requests, which questions without filters read instead of the requests. */
 export const rollups = {
   /** Requests of a day, of all applications, that are summed in one run. */
