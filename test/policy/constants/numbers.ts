@@ -457,7 +457,11 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       requestsPerConnection: 1000,
     },
   },
-  'installation/process-logs.ts': { processLogs: { bytes: 10_485_760, pieces: 3 } },
+  // E86: 16 MB of errors of applications.
+  'installation/process-logs.ts': {
+    processLogs: { bytes: 10_485_760, pieces: 3 },
+    applicationErrors: { bytes: 16_777_216 },
+  },
   // B64: 5 s to 1 hour.
   'hosts/reconciliation.ts': { bringBackDelay: { firstSeconds: 5, maxSeconds: 3600 } },
   // C22: 3 times.
