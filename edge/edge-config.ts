@@ -2,11 +2,12 @@ import { dirname } from 'node:path'
 import { MiB } from '../lib/bytes.ts'
 import { edgeTables } from '../policy/edge/tables.ts'
 import { edgeTls } from '../policy/installation/edge-tls.ts'
+import { applicationErrors } from '../policy/installation/process-logs.ts'
 import { cacheLines, cacheStart } from './cache-lines.ts'
 import { type EdgeConfigOptions, requestId, schemeTellers } from './edge-options.ts'
 import { applicationServers, controlServer, surfaceServers } from './edge-servers.ts'
 import { forwardedHeaders } from './forwarded-headers.ts'
-import { logFormats, logName } from './log-format.ts'
+import { errorsName, logFormats, logName } from './log-format.ts'
 import { block, quoted } from './nginx-text.ts'
 import { tlsLines } from './tls-lines.ts'
 
@@ -91,7 +92,7 @@ function luaLines(options: EdgeConfigOptions): string[] {
       ...(settings.tls ? [`require('router').redirect_to(${settings.tls.publicPort})`] : []),
       // Not by `require` in each phase of each request: all of them would then be compiled as what follows that one function.
       "router, departures = require 'router', require 'departures'",
-      "require 'control'; require 'pages'; require 'access_log'; require 'lifeline'",
+      "require 'control'; require 'pages'; require 'access_log'; require 'error_file'; require 'lifeline'",
     ]),
     ...block('init_worker_by_lua_block', [
       "require('changes').begin()",
@@ -99,6 +100,7 @@ function luaLines(options: EdgeConfigOptions): string[] {
       "require('connections').begin()",
       ...cacheStart(options),
       `require('access_log').watch(${quoted(folder)}, '${logName}', ${settings.logHours}, ${logBytes})`,
+      `require('error_file').watch(${quoted(folder)}, '${errorsName}', ${applicationErrors.bytes})`,
     ]),
     "exit_worker_by_lua_block { require('lifeline').leave() }",
   ]

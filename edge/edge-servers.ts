@@ -6,7 +6,7 @@ import { compressionLines } from './compression.ts'
 import type { EdgeConfigOptions } from './edge-options.ts'
 import { forwardedByStream } from './forwarded-headers.ts'
 import { type Listener, listeners, listenLines } from './listeners.ts'
-import { logName } from './log-format.ts'
+import { errorsName, logName } from './log-format.ts'
 import { block, malformedPath, quoted } from './nginx-text.ts'
 import { namesOfSurface, type Surface } from './surfaces.ts'
 
@@ -48,6 +48,9 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
   return [
     ...listenLines(options, listener, true),
     'server_name _;',
+    // An application can make a line of each request, so the process's own log has no failure of a single request.
+    'error_log stderr alert;',
+    `error_log ${quoted(options.folder, `/${errorsName}`)} warn;`,
     ...requestLines(options, 'application'),
     ...compressionLines(options),
     `client_max_body_size ${settings.appBodyMb}m;`,

@@ -7,6 +7,9 @@ import { block, malformedPath } from './nginx-text.ts'
  */
 export const logName = 'access.hour'
 
+/** The file in the proxy's folder of what nginx says of requests to applications. */
+export const errorsName = 'applications.errors'
+
 /**
  * One JSON line per request: the nginx variable of each key. Numbers are not quoted, everything else is escaped text.
  * `seconds` is the whole request as the client saw it, `upstream_seconds` has one figure per try.

@@ -6,7 +6,7 @@ import { codeOf, unlessMissing } from '../lib/folders/disk-names.ts'
 import type { Owner } from '../lib/folders/owner.ts'
 import type { EdgeSettings } from '../policy/edge/edge-settings.ts'
 import { tableFile, tables } from './edge-config.ts'
-import { logName } from './log-format.ts'
+import { errorsName, logName } from './log-format.ts'
 import { unusedCertificate } from './tls-lines.ts'
 
 /**
@@ -75,7 +75,7 @@ async function moveTables(from: string, to: string): Promise<void> {
 }
 
 /** What the proxy of this version or an earlier one opens in its folder by its path. */
-const opened = ['nginx.conf', 'nginx.pid', 'id', unusedCertificate, logName, ...tableNames]
+const opened = ['nginx.conf', 'nginx.pid', 'id', unusedCertificate, logName, errorsName, ...tableNames]
 const isOpened = (name: string): boolean => opened.includes(name.replace(/\.new$/, ''))
 
 /**

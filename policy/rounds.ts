@@ -34,6 +34,8 @@ export const roundSeconds = {
   planEnds: 15,
   /** Expired rows are deleted. */
   sweep: 60,
+  /** Analytics learn whose applications are. */
+  analyticsAccounts: 60,
   /** Schedules of the upkeep of blob storage. */
   schedules: 60,
 } as const

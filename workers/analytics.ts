@@ -1,12 +1,13 @@
 import { join } from 'node:path'
 import { openAddressReader } from '../activities/analytics/addresses.ts'
 import { openDuckDb } from '../activities/analytics/duckdb.ts'
+import type { DayShares } from '../activities/analytics/duckdb-shares.ts'
 import { expireDays } from '../activities/analytics/expired-days.ts'
 import { noAnalytics } from '../api/network/analytics-client.ts'
 import { loop } from '../lib/async/loop.ts'
 import { MiB } from '../lib/bytes.ts'
 import { analyticsKey, demandMasterKey } from '../policy/keys.ts'
-import { textParts } from '../policy/network/analytics-terms.ts'
+import { requestShares, textParts } from '../policy/network/analytics-terms.ts'
 import { type AnalyticsServerOptions, serveAnalytics } from './analytics/analytics-server.ts'
 import { DayBounds } from './analytics/day-bounds.ts'
 import { IntakeRounds, pauseAfter } from './analytics/intake-rounds.ts'
@@ -22,24 +23,38 @@ demandMasterKey(config)
 
 const folder = join(config.dataDir, 'analytics')
 
+type Counting = Pick<AnalyticsServerOptions, 'analytics' | 'state' | 'learn'>
+
 /** Counts nothing, but forgets what was counted when its time has come. */
-function rest(): Pick<AnalyticsServerOptions, 'analytics' | 'state'> {
+function rest(): Counting {
   const ending = new AbortController()
   void expireDays(folder, {
     over: ending.signal,
     onError: error => log.error({ err: error }, 'days that are too old were not removed; it is tried again'),
   })
   life.onEnd(async () => ending.abort())
-  return { analytics: noAnalytics, state: async () => ({ days: [] }) }
+  return { analytics: noAnalytics, state: async () => ({ days: [] }), learn() {} }
+}
+
+/** What an application, and all of an account, store of a day, where all days have `bytes`. */
+function daySharesOf(bytes: number): DayShares {
+  const { parts, accountParts, requestBytes } = requestShares
+  const share = (textBytes: number, room: number) => ({ textBytes, requests: Math.floor(room / requestBytes) })
+  return {
+    ofApp: share(bytes / textParts, bytes / parts),
+    ofAccount: share(bytes / accountParts, bytes / accountParts),
+  }
 }
 
 /** Starts to count; its closers are registered so that the files are closed last. */
-async function count(): Promise<Pick<AnalyticsServerOptions, 'analytics' | 'state'>> {
+async function count(): Promise<Counting> {
   const own = [...config.domains.publicAddresses, config.host.address]
+  let accounts: ReadonlyMap<string, string> = new Map()
   const engine = await openDuckDb({
     folder,
+    accountOf: app => accounts.get(app),
     addresses: await openAddressReader({ ...config.addresses, own }),
-    maxTextBytes: (config.analytics.maxMb * MiB) / textParts,
+    shares: daySharesOf(config.analytics.maxMb * MiB),
     onBroken: (day, error) =>
       log.error({ day, err: error }, 'the file of a day is broken: it is counted again, as far as the log goes back'),
   })
@@ -68,6 +83,9 @@ async function count(): Promise<Pick<AnalyticsServerOptions, 'analytics' | 'stat
   })
   return {
     analytics: slottedAnalytics(engine, config.analytics.questions),
+    learn(told) {
+      accounts = told
+    },
     state: async () => ({ days: engine.days(), bytes: await engine.size(), behindBytes: rounds.behindBytes }),
   }
 }

@@ -12,15 +12,18 @@ import { openMailer } from '../activities/mail/select.ts'
 import type { ObjectStore } from '../activities/objects/port.ts'
 import { recordActivities } from '../activities/records.ts'
 import { localSteps } from '../activities/steps/local-steps.ts'
+import { tellAccounts } from '../api/network/analytics-client.ts'
 import type { Db } from '../db/database.ts'
 import { type Machine, thisMachine } from '../lib/machine.ts'
 import type { Config } from '../policy/config.ts'
+import { analyticsKey } from '../policy/keys.ts'
 import { type UpkeepTimes, upkeepTimes } from '../policy/objects/blob-upkeep.ts'
 import type { Lanes } from '../workflows/client.ts'
 import { platformQueue } from '../workflows/ids.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { domainWork } from './domains/domain-work.ts'
 import { ownCertificates } from './domains/own-certificates.ts'
+import { type AccountOptions, keepAccountsKnown } from './loops/analytics-accounts.ts'
 import { takeAutomaticSnapshots } from './loops/automatic-snapshots.ts'
 import { keepSchedules } from './loops/blob-schedules.ts'
 import { renewCertificates } from './loops/certificate-renewals.ts'
@@ -38,6 +41,12 @@ import { plansOf } from './plans.ts'
 import { temporalDomains } from './temporal/domains.ts'
 import { temporalDowngrades } from './temporal/downgrades.ts'
 import { startWorker, workflowCode } from './temporal/temporal-worker.ts'
+
+/** How the process `analytics` is told the accounts of applications; null where nothing is counted. */
+const tellerOf = ({ analytics, masterKey }: Config): AccountOptions['tell'] =>
+  analytics.isOn
+    ? accounts => tellAccounts(`http://127.0.0.1:${analytics.port}`, analyticsKey(masterKey), accounts)
+    : null
 
 export interface PlatformParts {
   config: Config
@@ -90,6 +99,7 @@ export async function startPlatformWorker({
     runSweep({ db, log, keys: config.sealKeys, retention: config.retention }, ending.signal),
     renewCertificates({ db, keys: config.sealKeys, log }, ending.signal),
     keepSchedules({ client, queuePrefix: config.queuePrefix, wanted: config.blob.upkeep, log }, ending.signal),
+    keepAccountsKnown({ db, tell: tellerOf(config), log }, ending.signal),
     takeAutomaticSnapshots({ db, lanes, databaseLanes, plans, log }, ending.signal),
     keepRoutes(
       {

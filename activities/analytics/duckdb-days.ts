@@ -26,7 +26,10 @@ const emptyCatalog = 'memory'
 /** A text with few values in a day. The engine would choose the same, but only after it has tried everything else: a quarter of a checkpoint. */
 const fewTexts = 'varchar using compression dictionary'
 
-/** `rollups` are the runs of rows that have been summed, `rolled` the applications and breakdowns that have sums in each. The widest numbers: no line may keep a run from being summed. */
+/**
+ * `taken` are the requests of each application that were stored, `rest` those past its share, by quarter of an hour and status. `rollups` are the runs of rows that have been summed, `rolled` the applications and breakdowns that have sums in each.
+ * The widest numbers: no line may keep a run from being summed.
+ */
 const tables = (catalog: string) => `
   create table if not exists ${catalog}.requests (
     app ${fewTexts}, seen bigint, host ${fewTexts}, method ${fewTexts}, path varchar, query varchar, status usmallint, bytes ubigint,
@@ -36,6 +39,9 @@ const tables = (catalog: string) => `
   create table if not exists ${catalog}.agents (
     id integer, agent varchar, device varchar, os varchar, browser varchar, bot varchar);
   create table if not exists ${catalog}.shares (app varchar primary key, stored ubigint);
+  create table if not exists ${catalog}.taken (app varchar primary key, account varchar, requests ubigint);
+  create table if not exists ${catalog}.rest (
+    app varchar, bucket bigint, status usmallint, visits bigint, requests bigint, bytes hugeint, primary key (app, bucket, status));
   create table if not exists ${catalog}.progress (file varchar, head varchar, "offset" bigint);
   create table if not exists ${catalog}.rollups (first bigint, after bigint);
   create table if not exists ${catalog}.rolled (app varchar, breakdown varchar, first bigint, after bigint);
@@ -44,12 +50,6 @@ const tables = (catalog: string) => `
 
 /** Text as a literal of SQL; only for paths of our own, as values of questions are bound. */
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
-
-/** Counts the bytes of texts, the columns `app` and `bytes` of a query, in the shares of their applications. */
-export const countedInShares = (catalog: string, texts: string): string => `
-  insert into ${catalog}.shares
-  select app, bytes from ${texts}
-  on conflict (app) do update set stored = stored + excluded.stored`
 
 /** Runs `work` as one transaction of the connection: when it rejects, nothing of it is stored. */
 export async function inTransaction<T>(connection: DuckDBConnection, work: () => Promise<T>): Promise<T> {

@@ -1,5 +1,5 @@
 import { rankedPaths } from '../../policy/network/analytics-terms.ts'
-import { bucketDate, expressions, type Statements, sourceOf } from './duckdb-source.ts'
+import { bucketDate, expressions, type Statements, wholeSourceOf } from './duckdb-source.ts'
 import type { ErrorsAnswer, Question } from './port.ts'
 
 /** Requests that were answered with an error, of the server or, if requested, also of the client. */
@@ -9,21 +9,22 @@ export async function answerErrors(
   statements: Statements,
 ): Promise<ErrorsAnswer> {
   const where = [`r.status between ${question.include4xx ? 400 : 500} and 599`]
-  const columns = [
+  const columns = (count: string) => [
     `${expressions.bucket} as b`,
     'r.status as code',
     `${expressions.method} as method`,
     'r.path as path',
+    `${count} as n`,
   ]
-  const { sql, values } = sourceOf(catalogs, question, columns, { where })
+  const { sql, values } = wholeSourceOf(catalogs, question, columns, { where })
   await statements.rows(`create temp table failed as select * from ${sql}`, values)
   const count = (keys: string, rest = '') =>
     statements.rows(
-      `select ${keys}, code, count(*)::double from failed ${rest} group by ${keys}, code order by ${keys}, code`,
+      `select ${keys}, code, sum(n)::double from failed ${rest} group by ${keys}, code order by ${keys}, code`,
     )
   const byBucket = await count('b')
   const byMethod = await count('method')
-  const top = `(select path, method from failed group by path, method order by count(*) desc, path, method limit ${rankedPaths.errors})`
+  const top = `(select path, method from failed group by path, method order by sum(n) desc, path, method limit ${rankedPaths.errors})`
   const byPath = await count('path, method', `where (path, method) in ${top}`)
 
   const statuses = new Map<number, number>()

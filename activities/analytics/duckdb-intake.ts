@@ -2,10 +2,19 @@ import { isUtf8 } from 'node:buffer'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { intake, methods, protocols, stands, textCaps, visits } from '../../policy/network/analytics-terms.ts'
+import { bucketMs, intake, methods, protocols, stands, textCaps, visits } from '../../policy/network/analytics-terms.ts'
 import type { AddressReader } from './addresses.ts'
 import { type ArrivedAgent, type DuckDbAgents, unreadAgent } from './duckdb-agents.ts'
-import { countedInShares, type DuckDbDays, inTransaction, literal } from './duckdb-days.ts'
+import { type DuckDbDays, inTransaction, literal } from './duckdb-days.ts'
+import {
+  type AccountOf,
+  boundRows,
+  countStored,
+  type DayShares,
+  pastShare,
+  type StoredShares,
+  storedShares,
+} from './duckdb-shares.ts'
 import type { Progress, Slice } from './port.ts'
 
 /** The keys of a line that are read. Older proxies do not write the last five: they are missing then. */
@@ -59,10 +68,10 @@ const lines = (file: string) => `(
 
 /**
  * What a slice has of agents and addresses, each once, and how often; and the bytes of the texts of each application. A text that comes again in a
- * slice is stored once, nearly: it counts once. And the applications that have stored their share of the day before. To read the slice for it and
- * again for the rows costs less than a temporary table of all its lines.
+ * slice is stored once, nearly: it counts once. And what applications have stored of the day before. To read the slice for it and again for the rows
+ * costs less than a temporary table of all its lines.
  */
-const arrived = (file: string, catalog: string, maxTextBytes: number) => `
+const arrived = (file: string, catalog: string) => `
   with arrived as materialized (
     select case when grouping(agent) = 0 then 'agent' when grouping(client) = 0 then 'client' else 'text' end as kind,
       app, coalesce(agent, client, path, query, referer, content_type, method) as value, count(*) as n
@@ -72,46 +81,64 @@ const arrived = (file: string, catalog: string, maxTextBytes: number) => `
   union all
   select kind, app, null, coalesce(sum(strlen(value)), 0)::double from arrived where kind = 'text' group by kind, app
   union all
-  select 'past', app, null, stored::double from ${catalog}.shares where stored >= ${maxTextBytes}`
-
-/** Rows that are bound as one text, an array of JSON. */
-const boundRows = (name: string, shape: Record<string, string>) =>
-  `(select unnest(from_json($${name}, '${JSON.stringify([shape])}'), recursive := true))`
+  ${storedShares(catalog)}`
 
 const agentShape = { id: 'INTEGER', agent: 'VARCHAR', bot: 'VARCHAR' }
 const addedShape = { ...agentShape, device: 'VARCHAR', os: 'VARCHAR', browser: 'VARCHAR' }
 const addressShape = { client: 'VARCHAR', shown: 'VARCHAR', country: 'VARCHAR', city: 'VARCHAR', provider: 'VARCHAR' }
-const textShape = { app: 'VARCHAR', bytes: 'UBIGINT' }
 
-/** Past its share of texts an application has rows without those that it or its visitors make up. They are counted as before. */
-const stored = (file: string, catalog: string, pastApps: readonly string[]) => `
+/** Applications of a slice that have stored their share of the day before; of `requests` it may be all. */
+interface Past {
+  textBytes: ReadonlySet<string>
+  requests: ReadonlySet<string> | 'all'
+}
+
+const isOneOf = (apps: ReadonlySet<string> | 'all') =>
+  apps === 'all' ? 'true' : apps.size > 0 ? `app in (${list([...apps])})` : 'false'
+
+/** The requests of a slice, but for those past the share of their application; past its share of texts it has none that it or its visitors make up. They are counted as before. */
+const stored = (file: string, catalog: string, past: Past) => `
   insert into ${catalog}.requests
-  select app, round("at" * 1000)::bigint, host,
+  ${requestsOf(file, isOneOf(past.textBytes), `where not ${isOneOf(past.requests)}`)}`
+
+/** Past its share of requests an application has numbers of them, of which there is a bounded number in a day. */
+const summed = (file: string, catalog: string, past: Past) => `
+  insert into ${catalog}.rest
+  select app, seen // ${bucketMs} as bucket, status, sum(visit::integer), count(*), sum(bytes)
+  from (${requestsOf(file, 'true', `where ${isOneOf(past.requests)}`)})
+  group by app, bucket, status
+  on conflict (app, bucket, status) do update
+  set visits = visits + excluded.visits, requests = requests + excluded.requests, bytes = bytes + excluded.bytes`
+
+/** Rows of the table of requests. */
+const requestsOf = (file: string, isPast: string, where: string) => `
+  select app, round("at" * 1000)::bigint as seen, host,
     if(is_past and method not in (${list(methods)}), '${stands.otherMethod}', method),
-    if(is_past, '${stands.otherPath}', path), if(is_past, null, nullif(query, '')), status, coalesce(bytes, 0),
+    if(is_past, '${stands.otherPath}', path), if(is_past, null, nullif(query, '')), status, coalesce(bytes, 0) as bytes,
     shown, country, city, provider, coalesce(id, ${unreadAgent}), if(is_past, null, nullif(referer, '')),
     if(is_past and referer_host is not null, '${stands.unknown}', referer_host),
     case when protocol in (${list(protocols)}) then protocol else '${stands.unknown}' end, if(is_past, '${stands.unknown}', media_type),
     coalesce(method = '${visits.method}' and status between ${visits.fromStatus} and ${visits.toStatus}
       and media_type = '${visits.contentType}' and bot is null and coalesce(id, ${unreadAgent}) <> ${unreadAgent}
-      and (referer_host is null or referer_host <> lower(host)), false),
+      and (referer_host is null or referer_host <> lower(host)), false) as visit,
     nullif(lower(cache), ''), coalesce(try_cast(edge_ms as uinteger), try_cast(round(try_cast(edge_ms as double)) as uinteger)),
     coalesce(try_cast(nullif(origin_ms, '') as uinteger),
       try_cast(round(try_cast(${matched("nullif(origin_ms, '')", '([0-9.]+)[^0-9.]*$')} as double)) as uinteger)),
     nullif(colo, ''), coalesce(mitigated in ('1', 'true'), false)
   from (
-    select *, ${pastApps.length > 0 ? `app in (${list(pastApps)})` : 'false'} as is_past,
+    select *, ${isPast} as is_past,
       case when coalesce(referer, '') = '' then null
         else left(coalesce(${matched('lower(referer)', plainRefererHost)}, ${matched('lower(referer)', refererHost)}, '${stands.unknown}'), 255) end
         as referer_host,
       coalesce(nullif(left(lower(trim(split_part(content_type, ';', 1))), ${textCaps.contentType}), ''), '${stands.unknown}')
         as media_type
-    from ${lines(file)})
+    from ${lines(file)} ${where})
   left join ${boundRows('agents', agentShape)} using (agent) left join ${boundRows('addresses', addressShape)} using (client)`
 
 interface Readers {
   agents: DuckDbAgents
   addresses: AddressReader
+  accountOf: AccountOf
 }
 
 /** Takes slices of access logs into the file of their day, each in one transaction with its progress. */
@@ -119,14 +146,13 @@ export class DuckDbIntake {
   readonly #days: DuckDbDays
   readonly #connection: DuckDBConnection
   readonly #readers: Readers
-  /** Of one application and day. */
-  readonly #maxTextBytes: number
+  readonly #shares: DayShares
 
-  constructor(days: DuckDbDays, connection: DuckDBConnection, readers: Readers, maxTextBytes: number) {
+  constructor(days: DuckDbDays, connection: DuckDBConnection, readers: Readers, shares: DayShares) {
     this.#days = days
     this.#connection = connection
     this.#readers = readers
-    this.#maxTextBytes = maxTextBytes
+    this.#shares = shares
   }
 
   async progressOf(day: string): Promise<Map<string, Progress>> {
@@ -137,7 +163,8 @@ export class DuckDbIntake {
     return new Map(rows.map(([file, head, offset]) => [String(file), { head: String(head), offset: Number(offset) }]))
   }
 
-  async take({ day, file, head, end, lines }: Slice): Promise<number> {
+  /** `onlyCounts`: as if every application had stored its share of requests. */
+  async take({ day, file, head, end, lines }: Slice, onlyCounts = false): Promise<number> {
     await this.#days.attach(day)
     const path = join(this.#days.scratch, 'slice.json')
     // The proxy passes on bytes that are no UTF-8, for which the engine would refuse the line.
@@ -145,21 +172,29 @@ export class DuckDbIntake {
     const run = (sql: string, values?: Record<string, string | bigint>) => this.#connection.run(sql, values)
     const catalog = `"${day}"`
     try {
-      const reader = await this.#connection.runAndReadAll(arrived(path, catalog, this.#maxTextBytes))
-      const { agents: found, addresses, texts, pastApps } = sorted(reader.getColumnsJS())
+      const reader = await this.#connection.runAndReadAll(arrived(path, catalog))
+      const { agents: found, addresses, texts, requests, stored: before } = sorted(reader.getColumnsJS())
+      const pastOf = (what: 'textBytes' | 'requests') =>
+        pastShare(requests.keys(), before, what, this.#shares, this.#readers.accountOf)
+      const past = { textBytes: pastOf('textBytes'), requests: onlyCounts ? ('all' as const) : pastOf('requests') }
+      const isStored = ([app]: [string, number]) => past.requests !== 'all' && !past.requests.has(app)
+      const counted = {
+        requests: new Map([...requests].filter(isStored)),
+        textBytes: new Map([...texts].filter(([app, bytes]) => isStored([app, bytes]) && !past.textBytes.has(app))),
+      }
       const agents = await this.#readers.agents.read(day, found)
       const count = await inTransaction(this.#connection, async () => {
         if (agents.added.length > 0)
           await run(`insert into ${catalog}.agents by name from ${boundRows('added', addedShape)}`, {
             added: JSON.stringify(agents.added),
           })
-        const { rowsChanged } = await run(stored(path, catalog, [...pastApps]), {
+        const read = {
           agents: JSON.stringify(agents.rows),
           addresses: JSON.stringify(addresses.map(client => ({ client, ...this.#readers.addresses(client) }))),
-        })
-        await run(countedInShares(catalog, boundRows('texts', textShape)), {
-          texts: JSON.stringify(texts.filter(({ app }) => !pastApps.has(app))),
-        })
+        }
+        const { rowsChanged } = await run(stored(path, catalog, past), read)
+        if (counted.requests.size < requests.size) await run(summed(path, catalog, past), read)
+        await countStored(this.#connection, catalog, counted, this.#readers.accountOf)
         const progress = { file, head, end: BigInt(end) }
         const known = await run(
           `update ${catalog}.progress set head = $head, "offset" = $end where file = $file`,
@@ -185,17 +220,23 @@ export class DuckDbIntake {
   }
 }
 
-/** What a slice has, by its kind. */
+/** What a slice has, and what is stored of its day; numbers by application. */
 function sorted([kinds = [], apps = [], values = [], counts = []]: unknown[][]) {
   const agents: ArrivedAgent[] = []
   const addresses: string[] = []
-  const texts: { app: string; bytes: number }[] = []
-  const pastApps = new Set<string>()
+  const [texts, requests] = [new Map<string, number>(), new Map<string, number>()]
+  const stored: StoredShares = { textBytes: new Map(), requests: new Map(), accounts: new Map() }
   for (const [n, kind] of kinds.entries()) {
-    if (kind === 'agent') agents.push({ app: String(apps[n]), agent: String(values[n]), count: Number(counts[n]) })
-    else if (kind === 'client') addresses.push(String(values[n]))
-    else if (kind === 'past') pastApps.add(String(apps[n]))
-    else texts.push({ app: String(apps[n]), bytes: Number(counts[n]) })
+    const [app, count] = [String(apps[n]), Number(counts[n])]
+    if (kind === 'client') addresses.push(String(values[n]))
+    else if (kind === 'agent') {
+      agents.push({ app, agent: String(values[n]), count })
+      requests.set(app, (requests.get(app) ?? 0) + count)
+    } else if (kind === 'text') texts.set(app, count)
+    else {
+      stored[kind as 'textBytes' | 'requests'].set(app, count)
+      if (typeof values[n] === 'string') stored.accounts.set(app, values[n])
+    }
   }
-  return { agents, addresses, texts, pastApps }
+  return { agents, addresses, texts, requests, stored }
 }

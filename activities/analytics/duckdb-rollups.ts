@@ -1,8 +1,9 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { Backoff } from '../../lib/async/backoff.ts'
 import { type Breakdown, breakdownNames, bucketMs, type rollups } from '../../policy/network/analytics-terms.ts'
-import { countedInShares, type DuckDbDays, inTransaction, literal } from './duckdb-days.ts'
-import { expressions, type Source, type Statements, sourceOf, typeOf } from './duckdb-source.ts'
+import { type DuckDbDays, inTransaction, literal } from './duckdb-days.ts'
+import { countedInShares } from './duckdb-shares.ts'
+import { each, expressions, type Source, type Statements, sourceOf, typeOf } from './duckdb-source.ts'
 import type { Question } from './port.ts'
 
 /** Rows of a day from one number to before another: rows are never removed, so that they retain their numbers. */
@@ -159,18 +160,24 @@ export async function summedSources(
 
   function partsOf(catalog: string, name: Breakdown): string[] {
     const type = typeOf[name]
-    const rows = (...where: string[]) =>
-      sourceOf([catalog], question, [...rowColumns, `${type ? expressions[type] : "'all'"} as t`], {
-        where: [...where, ...(name === 'bots' ? [`${expressions.bot} is not null`] : [])],
-      }).sql
+    const source = (ofRest: boolean, ...where: string[]) =>
+      sourceOf(
+        [catalog],
+        question,
+        [...rowColumns(ofRest ? each.rest : each.one), `${type ? expressions[type] : "'all'"} as t`],
+        { where: [...where, ...(name === 'bots' ? [`${expressions.bot} is not null`] : [])], ofRest },
+      ).sql
+    const rows = (...where: string[]) => source(false, ...where)
     const runs = found.get(`${catalog}/${name}`)
-    if (!runs || buckets.from >= buckets.to) return [`select b, t, v, n, s from ${rows()}`]
+    if (!runs || buckets.from >= buckets.to)
+      return [rows(), source(true)].map(sql => `select b, t, v, n, s from ${sql}`)
     const { after } = runs.at(-1)!
     const between = gaps(runs)
     return [
       `select bucket as b, type as t, visits as v, requests as n, bytes as s from ${catalog}.sums
        where app = $app and breakdown = ${literal(name)} and first < ${after} and bucket >= ${buckets.from} and bucket < ${buckets.to}`,
       ...[
+        source(true),
         rows(`r.rowid >= ${after}`),
         ...(between.length > 0 ? [rows(insideOne(between))] : []),
         ...edges.map(edge => rows(`r.seen >= ${edge.from}`, `r.seen < ${edge.to}`, insideOne(runs))),
@@ -178,12 +185,17 @@ export async function summedSources(
     ]
   }
 
-  const { values } = sourceOf(catalogs, question, rowColumns)
+  const { values } = sourceOf(catalogs, question, rowColumns(each.one))
   return name => ({ sql: `(${catalogs.flatMap(catalog => partsOf(catalog, name)).join(' union all ')})`, values })
 }
 
 /** What every breakdown counts of a row: `b`, `v`, `n` and `s` are bucket, visits, requests and size. */
-export const rowColumns = [`${expressions.bucket} as b`, 'r.visit::integer as v', '1 as n', 'r.bytes as s'] as const
+export const rowColumns = (count: string) => [
+  `${expressions.bucket} as b`,
+  'r.visit::integer as v',
+  `${count} as n`,
+  'r.bytes as s',
+]
 
 function addRun(found: Map<string, Run[]>, key: string, run: Run): void {
   const runs = found.get(key) ?? []

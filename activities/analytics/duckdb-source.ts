@@ -1,6 +1,7 @@
 import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api'
 import { type Breakdown, bucketMs, methods, stands } from '../../policy/network/analytics-terms.ts'
 import { type FilterName, type Filters, filterNames } from '../../policy/network/filters.ts'
+import { unreadAgent } from './duckdb-agents.ts'
 import { literal } from './duckdb-days.ts'
 import type { Question } from './port.ts'
 
@@ -67,6 +68,13 @@ const conditions: Record<FilterName, string> = {
   bot: `${expressions.bot} = $bot`,
 }
 
+interface SourceTerms {
+  filters?: Filters
+  where?: readonly string[]
+  /** What `restOf` reads, instead of each request. */
+  ofRest?: boolean
+}
+
 /**
  * The requests of a question in these catalogs, with these columns (`as` included). Agents are joined where a column or filter needs them. Everything that comes from
  * outside is a bound value.
@@ -75,7 +83,7 @@ export function sourceOf(
   catalogs: readonly string[],
   { appId, window }: Pick<Question, 'appId' | 'window'>,
   columns: readonly string[],
-  { filters = {}, where = [] }: { filters?: Filters; where?: readonly string[] } = {},
+  { filters = {}, where = [], ofRest = false }: SourceTerms = {},
 ): Source {
   const present = filterNames.flatMap((name): [FilterName, string][] => {
     const value = filters[name]
@@ -91,7 +99,7 @@ export function sourceOf(
   const joins = /\ba\./.test(`${columns.join()} ${tests}`)
   const parts = catalogs.map(
     catalog =>
-      `select ${columns.join(', ')} from ${catalog}.requests r${joins ? ` left join ${catalog}.agents a on a.id = r.agent` : ''} where ${tests}`,
+      `select ${columns.join(', ')} from ${ofRest ? restOf(catalog) : `${catalog}.requests`} r${joins ? ` left join ${catalog}.agents a on a.id = r.agent` : ''} where ${tests}`,
   )
   const values = {
     app: appId,
@@ -101,6 +109,28 @@ export function sourceOf(
   }
   return { sql: `(${parts.join(' union all ')})`, values }
 }
+
+/** Requests past the share of their application, with the columns of requests; `visit` and `requests` are numbers. */
+const restOf = (catalog: string) => `(
+  select app, bucket * ${bucketMs} as seen, status, visits as visit, requests, bytes, '${stands.otherMethod}' as method, '${stands.otherPath}' as path,
+    '${stands.unknown}' as client, '${stands.noCountry}' as country, '${stands.unknown}' as provider, ${unreadAgent} as agent,
+    '${stands.unknown}' as referer_host, '${stands.unknown}' as protocol, '${stands.unknown}' as content_type
+  from ${catalog}.rest)`
+
+/** The requests of a question as `sourceOf` gives them, and in the same columns those past the share of their application, where `columnsOf` is told how many a row stands for. */
+export function wholeSourceOf(
+  catalogs: readonly string[],
+  question: Pick<Question, 'appId' | 'window'>,
+  columnsOf: (count: string) => readonly string[],
+  terms: Omit<SourceTerms, 'ofRest'> = {},
+): Source {
+  const { sql, values } = sourceOf(catalogs, question, columnsOf(each.one), terms)
+  const rest = sourceOf(catalogs, question, columnsOf(each.rest), { ...terms, ofRest: true })
+  return { sql: `(${sql} union all ${rest.sql})`, values }
+}
+
+/** How many requests a row stands for. */
+export const each = { one: '1', rest: 'r.requests' } as const
 
 /** Runs statements of one question; throws the signal's reason once it aborts. */
 export class Statements {

@@ -1,6 +1,6 @@
 import { type Breakdown, breakdownNames, breakdowns } from '../../policy/network/analytics-terms.ts'
 import { rowColumns, summedSources } from './duckdb-rollups.ts'
-import { bucketDate, expressions, type Source, type Statements, sourceOf, typeOf } from './duckdb-source.ts'
+import { bucketDate, expressions, type Source, type Statements, typeOf, wholeSourceOf } from './duckdb-source.ts'
 import type { Question, TrafficAnswer, TrafficEntry } from './port.ts'
 
 /** A visitor can make up any number of these, so that they are counted by bucket only once the most frequent ones are known. */
@@ -31,7 +31,9 @@ async function matchingSources(
   statements: Statements,
 ): Promise<(name: Breakdown) => Source> {
   const { filters } = question
-  const { sql, values } = sourceOf(catalogs, question, [...rowColumns, ...matchingColumns], { filters })
+  const { sql, values } = wholeSourceOf(catalogs, question, count => [...rowColumns(count), ...matchingColumns], {
+    filters,
+  })
   await statements.rows(`create temp table matching as select * from ${sql}`, values)
   const tests = (name: Breakdown) => (name === 'bots' ? 'where bot is not null' : '')
   return name => ({

@@ -8,6 +8,7 @@ import { DuckDbIntake } from './duckdb-intake.ts'
 import { answerLogs } from './duckdb-log-lines.ts'
 import { answerPerformance } from './duckdb-performance.ts'
 import { DuckDbRollups } from './duckdb-rollups.ts'
+import { type AccountOf, withoutOthers } from './duckdb-shares.ts'
 import { Statements } from './duckdb-source.ts'
 import { answerTraffic } from './duckdb-traffic.ts'
 import type { Analytics, Answers, Intake, Question } from './port.ts'
@@ -19,8 +20,10 @@ export interface DuckDbOptions {
   /** Receives what was wrong with a day whose file is no database any more, and was set aside. */
   onBroken(day: string, error: unknown): void
   agents?: Pick<AgentReader, 'traitsOf'>
-  /** Bytes of paths, queries and referers of one application in a day, past which its requests are stored without them. */
-  maxTextBytes?: number
+  /** The account of an application, where it is known. */
+  accountOf?: AccountOf
+  /** Past its share of texts the requests of an application are stored without them, past that of requests they are only counted. */
+  shares?: Parameters<typeof withoutOthers>[0]
   /** Texts of agents that a day records, in all and of one application. */
   agentTexts?: { perDay: number; perApp: number }
   rollups?: Readonly<Record<keyof typeof rollups, number>>
@@ -49,15 +52,16 @@ export async function openDuckDb({
   folder,
   addresses,
   onBroken,
-  maxTextBytes = Number.MAX_SAFE_INTEGER,
+  accountOf = () => undefined,
+  shares = {},
   agents = new AgentReader(),
   agentTexts = { perDay: intake.agentsPerDay, perApp: intake.agentsPerAppAndDay },
   rollups: sizes = rollups,
 }: DuckDbOptions): Promise<DuckDb> {
   const days = await DuckDbDays.open(folder, onBroken)
   const connection = await days.connect()
-  const readers = { agents: new DuckDbAgents(connection, agents, agentTexts), addresses }
-  const slices = new DuckDbIntake(days, connection, readers, maxTextBytes)
+  const readers = { agents: new DuckDbAgents(connection, agents, agentTexts), addresses, accountOf }
+  const slices = new DuckDbIntake(days, connection, readers, withoutOthers(shares))
   const sums = new DuckDbRollups(days, connection, sizes)
   const running = new Set<Promise<unknown>>()
 
@@ -82,8 +86,8 @@ export async function openDuckDb({
   return {
     ask: (question, signal) => tracked(running, ask(question, signal)),
     progressOf: day => slices.progressOf(day),
-    async take(slice) {
-      const count = await slices.take(slice).catch(error => {
+    async take(slice, onlyCounts) {
+      const count = await slices.take(slice, onlyCounts).catch(error => {
         sums.forget(slice.day) // it may have been stored
         throw error
       })

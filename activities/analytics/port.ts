@@ -117,6 +117,9 @@ export interface Progress {
 export interface Intake {
   /** By file. */
   progressOf(day: string): Promise<ReadonlyMap<string, Progress>>
-  /** Stores the lines of applications, and the progress with them: both or, when it throws, neither. Resolves to their number. Lines that are no JSON are left out. */
-  take(slice: Slice): Promise<number>
+  /**
+   * Stores the lines of applications, and the progress with them: both or, when it throws, neither. Resolves to the number of requests that are stored
+   * one by one; `onlyCounts`: none is. Lines that are no JSON are left out.
+   */
+  take(slice: Slice, onlyCounts?: boolean): Promise<number>
 }

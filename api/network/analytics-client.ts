@@ -5,6 +5,9 @@ import { Busy, questionTimes } from '../../policy/network/analytics-terms.ts'
 /** For the way there and back, beyond what a question may take at the engine, in milliseconds. */
 const graceMs = 2000
 
+/** What telling it something may take, in milliseconds. */
+const tellingMs = 5000
+
 /** Asks the process `analytics` over HTTP. Throws Busy when it refuses or is away, and another Error when it fails. */
 export function httpAnalytics(url: string, key: string): Analytics {
   return {
@@ -22,6 +25,22 @@ export function httpAnalytics(url: string, key: string): Analytics {
       return (await response.json().catch(away)) as Answers[Q['kind']]
     },
   }
+}
+
+/** Tells the process `analytics` the account of each application. Throws when it is away. */
+export async function tellAccounts(
+  url: string,
+  key: string,
+  accounts: readonly (readonly [string, string])[],
+): Promise<void> {
+  const response = await fetch(`${url}/accounts`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify(accounts),
+    signal: AbortSignal.timeout(tellingMs),
+    redirect: 'error',
+  })
+  if (!response.ok) throw new Error(`The process analytics answered with ${response.status}.`)
 }
 
 /** Answers every question of an installation without analytics. */

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { Db } from '../../db/database.ts'
 import {
   findOwnShare,
   listShares as findShares,
@@ -13,6 +14,7 @@ import { assertOption } from '../../policy/objects/blob-options.ts'
 import { assertWithin, isWithin } from '../../policy/objects/prefix-limits.ts'
 import { linkTerms } from '../../policy/request-caps.ts'
 import { characters } from '../../policy/stated-bounds.ts'
+import { auditWithin } from '../pipeline/audit.ts'
 import { isoTime, optional, withDefault } from '../pipeline/fields.ts'
 import { idempotencyErrors, idempotent } from '../pipeline/idempotent.ts'
 import { createdShareView, shareView } from '../views/share.ts'
@@ -62,11 +64,12 @@ export const createShare = blobEndpoint({
     const secret = deriveKey(config.masterKey, 'share-requests')
     const body = { ...call.body, password: password && signatureOf(secret, password) }
     const share = { object, expiresInSeconds: expires_in, maxDownloads: max_downloads, passwordHash }
-    const created = await idempotent({ ...call, body }, 'POST /v1/shares', db, async trx =>
-      createdShareView(await insertShare(trx, share), config.urls.files),
-    )
-    exchange.resource = created.id
-    return created
+    return idempotent({ ...call, body }, 'POST /v1/shares', db, async trx => {
+      const created = createdShareView(await insertShare(trx, share), config.urls.files)
+      exchange.resource = created.id
+      await auditWithin(trx, 'shares.create', { caller }, exchange)
+      return created
+    })
   },
 })
 
@@ -100,6 +103,7 @@ export const deleteShare = blobEndpoint({
     const share = await findOwnShare(db, caller.user.id, body.id)
     if (!share) throw new ApiError('SHARE_NOT_FOUND')
     assertWithin(caller.prefixes, share.key)
-    if (!(await revokeShare(db, share.id))) throw new ApiError('SHARE_NOT_FOUND')
+    const record = (trx: Db) => auditWithin(trx, 'shares.delete', { caller }, exchange)
+    if (!(await revokeShare(db, share.id, record))) throw new ApiError('SHARE_NOT_FOUND')
   },
 })

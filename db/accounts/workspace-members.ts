@@ -7,16 +7,24 @@ import { type Db, transaction } from '../database.ts'
 import { announceAccess } from './accounts.ts'
 import { lockOwnWorkspace, type WorkspaceRow } from './workspaces.ts'
 
-/** A code of 32 hex characters with which an owner may add this account, once, within 5 minutes. It replaces an earlier one. */
-export async function issueInvite(db: Db, userId: string): Promise<string> {
+/**
+ * A code of 32 hex characters with which an owner may add this account, once, within 5 minutes. It replaces an earlier one. `record` is a part of
+ * the transaction.
+ */
+export async function issueInvite(
+  db: Db,
+  userId: string,
+  record = async (_: Db): Promise<void> => {},
+): Promise<string> {
   const code = newId()
-  await transaction(db, trx =>
-    trx.raw(
+  await transaction(db, async trx => {
+    await trx.raw(
       `insert into workspace_invites (user_id, hash, expires_at) values (:userId, :hash, now() + make_interval(secs => :seconds))
        on conflict (user_id) do update set hash = excluded.hash, expires_at = excluded.expires_at`,
       { userId, hash: credentialHash(code), seconds: inviteCodeSeconds },
-    ),
-  )
+    )
+    await record(trx)
+  })
   return code
 }
 

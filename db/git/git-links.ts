@@ -82,6 +82,8 @@ export interface NewLink {
   repository: { id: number; fullName: string; cloneUrl: string }
   branch: string
   whenLocked?: WhenLocked
+  /** A part of the transaction, where the link is stored. */
+  record?: (trx: Db) => Promise<void>
 }
 
 export type LinkOutcome =
@@ -95,7 +97,7 @@ export type LinkOutcome =
 
 /** Links a repository and branch to an application; one of several concurrent calls wins. */
 export async function linkRepository(db: Db, link: NewLink): Promise<LinkOutcome> {
-  const { appId, userId, installationId, repository, branch, whenLocked } = link
+  const { appId, userId, installationId, repository, branch, whenLocked, record } = link
   try {
     const wasInserted = await transaction(db, async trx => {
       // Changes of the workspaces that share it wait, or are waited for.
@@ -114,8 +116,10 @@ export async function linkRepository(db: Db, link: NewLink): Promise<LinkOutcome
         .onConflict()
         .ignore()
         .returning('app_id')
-      if (row) await announceSources(trx, appId)
-      return row !== undefined
+      if (!row) return false
+      await announceSources(trx, appId)
+      await record?.(trx)
+      return true
     })
     return wasInserted ? { kind: 'linked' } : await findConflict(db, link)
   } catch (error) {
@@ -140,12 +144,14 @@ export async function isLinked(db: Db, appId: string): Promise<boolean> {
   return (await db('git_links').where({ app_id: appId }).first('app_id')) !== undefined
 }
 
-/** False when there was no link. */
-export async function unlinkRepository(db: Db, appId: string): Promise<boolean> {
+/** False when there was no link; `record` is a part of the transaction. */
+export async function unlinkRepository(db: Db, appId: string, record?: (trx: Db) => Promise<void>): Promise<boolean> {
   return transaction(db, async trx => {
     const removed = await trx('git_links').where({ app_id: appId }).delete()
-    if (removed > 0) await announceSources(trx, appId)
-    return removed > 0
+    if (removed === 0) return false
+    await announceSources(trx, appId)
+    await record?.(trx)
+    return true
   })
 }
 

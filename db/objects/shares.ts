@@ -110,9 +110,13 @@ const revoke = statement<ShareRow>(
   `update shares s set revoked_at = now() where s.id = $1 and ${isOpen} returning ${columns}`,
 )
 
-/** Ends a share; false when it has ended already. */
-export const revokeShare = async (db: Db, id: string): Promise<boolean> =>
-  transaction(db, async trx => (await revoke(trx, [id])).length === 1)
+/** Ends a share, and calls `record` in its transaction; false when it has ended already. */
+export const revokeShare = async (db: Db, id: string, record: (trx: Db) => Promise<void>): Promise<boolean> =>
+  transaction(db, async trx => {
+    const [revoked] = await revoke(trx, [id])
+    if (revoked) await record(trx)
+    return Boolean(revoked)
+  })
 
 /** Deletes shares a day after they ended. */
 export function sweepShares(db: Db): Promise<number> {

@@ -1,14 +1,18 @@
 import { type Plans, paidPlans } from '../../policy/accounts/plans.ts'
 import { automaticSnapshotRules, snapshotLooks } from '../../policy/rounds.ts'
 import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
-import { queueMail } from '../accounts/mails.ts'
+import { findMailOf, queueMail } from '../accounts/mails.ts'
 import type { Db } from '../database.ts'
 import type { TargetType } from '../operations/operation-kinds.ts'
 import { targetTables } from '../operations/transient-states.ts'
 import { hasSnapshots } from './automatic-snapshots.ts'
 
-/** Max applications, or databases, in one round. */
+/** Max applications, or databases, in one round, and of those how many a mail names. */
 const maxRows = 100
+const maxNamed = 20
+
+/** An account is mailed once in so many hours. */
+const onceInHours = 24
 
 interface Unsaved {
   id: string
@@ -21,7 +25,7 @@ interface Unsaved {
 
 /**
  * Warns owners of applications, or databases, whose snapshots have failed for days, once until there is a good one; resolves to the ids of
- * these. Others are looked at again later: those that have no snapshots, as their account has no plan, and those that none was tried of, as
+ * these. An account gets one mail a day for all of them: those that come later on that day wait for its end. Others are looked at again later: those that have no snapshots, as their account has no plan, and those that none was tried of, as
  * their host is silent, or as the platform was off.
  */
 export async function queueSnapshotWarnings(trx: Db, plans: Plans, type: TargetType): Promise<string[]> {
@@ -47,16 +51,48 @@ export async function queueSnapshotWarnings(trx: Db, plans: Plans, type: TargetT
       order by d.snapshot_warn_at limit :maxRows for no key update of d skip locked`,
     { paid: paidPlans(plans), ...automaticSnapshotRules, maxRows },
   )
+  const lookAgain = (rows: readonly Unsaved[], at: Date | null) =>
+    trx(table).whereIn('id', idsOf(rows)).update({ snapshot_warn_at: at })
+  const { rows: later } = await trx.raw('select now() + make_interval(secs => ?) as at', [
+    snapshotLooks.withoutPlanSeconds,
+  ])
+  await lookAgain(
+    rows.filter(({ failing }) => !failing),
+    later[0].at,
+  )
   const warned: string[] = []
-  for (const { id, name, owner_id: userId, failing, days } of rows) {
-    const again = { secs: failing ? null : snapshotLooks.withoutPlanSeconds, id }
-    await trx.raw(`update ${table} set snapshot_warn_at = now() + make_interval(secs => :secs) where id = :id`, again)
-    if (!failing) continue
-    if (type === 'app') await queueMail(trx, { userId, template: 'app-snapshots-failing', fields: { app: name, days } })
-    else await queueMail(trx, { userId, template: 'database-snapshots-failing', fields: { database: name, days } })
-    warned.push(id)
+  const failing = rows.filter(row => row.failing)
+  for (const userId of new Set(failing.map(row => row.owner_id))) {
+    const unsaved = failing.filter(row => row.owner_id === userId)
+    const waitsUntil = await mail(trx, type, userId, unsaved)
+    await lookAgain(unsaved, waitsUntil)
+    if (!waitsUntil) warned.push(...idsOf(unsaved))
   }
   return warned
+}
+
+const idsOf = (rows: readonly Unsaved[]): string[] => rows.map(({ id }) => id)
+
+/** Mails an account about these; when it was mailed on this day already nothing, and resolves to the end of the day. */
+async function mail(trx: Db, type: TargetType, userId: string, rows: readonly Unsaved[]): Promise<Date | null> {
+  const [{ name, days }] = rows as [Unsaved]
+  const named = rows.slice(0, maxNamed).map(row => `${row.name} (${row.days})`)
+  const several = {
+    unsaved: [...named, ...(rows.length > maxNamed ? ['…'] : [])].join(', '),
+    unsavedCount: rows.length,
+  }
+  const once = `snapshots-failing/${type}/${userId}`
+  const occasion = { userId, once, onceInHours }
+  const queued = await (type === 'app'
+    ? queueMail(trx, { ...occasion, template: 'app-snapshots-failing', fields: { app: name, days, ...several } })
+    : queueMail(trx, {
+        ...occasion,
+        template: 'database-snapshots-failing',
+        fields: { database: name, days, ...several },
+      }))
+  if (queued) return null
+  const before = await findMailOf(trx, once)
+  return new Date(before!.created_at.getTime() + onceInHours * 3_600_000 + 1)
 }
 
 /** Records that an application, or database, has a good snapshot: its owner is warned when there is no other one for days. */

@@ -1,19 +1,16 @@
 -- The file of an hour of UTC. nginx writes its access log to one file of a fixed name, and each worker puts the file of the hour in its place:
 -- a name with the hour in it would be looked up for each line.
 local ffi = require 'ffi'
+local open_file = require 'open_file'
 
 ffi.cdef [[
-  int open(const char *path, int flags, ...);
-  int close(int file);
   int dup2(int file, int number);
-  long readlink(const char *path, char *text, size_t length);
 ]]
 
--- As Linux numbers them: reading, and appending to a file that is made where it is missing, with the mode 0644.
-local READ, APPEND, MODE = 0, 525377, ffi.new('int', 420)
-local FILES, PATH_BYTES = 16384, 4096 -- as many as a worker may open
+-- As Linux numbers it: appending to a file that is made where it is missing, with the mode 0644.
+local APPEND, MODE = 525377, ffi.new('int', 420)
 local floor = math.floor
-local text = ffi.new('char[?]', PATH_BYTES)
+local path_behind = open_file.path_behind
 
 local M = {}
 
@@ -27,35 +24,11 @@ function M.path_of(at)
   return folder .. '/access-' .. os.date('!%Y-%m-%dT%H', at) .. '.log'
 end
 
--- The path of an open file, without links, and whether it has been removed since; an empty one where no file is open.
-local function path_behind(file)
-  local length = tonumber(ffi.C.readlink('/proc/self/fd/' .. file, text, PATH_BYTES))
-  local path = length > 0 and ffi.string(text, length) or ''
-  local removed = path:match('^(.*) %(deleted%)$')
-  return removed or path, removed ~= nil
-end
-
--- A folder's path without links.
-local function real_path(path)
-  local file = ffi.C.open(path, READ)
-  local real = path_behind(file)
-  ffi.C.close(file)
-  return real
-end
-
--- The number of nginx's open file, which it tells nobody.
-local function find()
-  for file = 0, FILES do
-    if path_behind(file) == placeholder then return file end
-  end
-  ngx.log(ngx.ERR, 'nginx has not opened ', placeholder)
-end
-
 -- Puts the file of an hour in place; false when there is none, as on a full disk.
 local function turn_to(now)
   -- Of a worker that has long written nothing nginx may have opened its own file again, under another number.
   local behind = number and path_behind(number)
-  if behind ~= shown and behind ~= placeholder then number = find() end
+  if behind ~= shown and behind ~= placeholder then number = open_file.find(placeholder) end
   if not number then return false end
   local file = ffi.C.open(M.path_of(now * 3600), APPEND, MODE)
   if file < 0 then return false end
@@ -73,17 +46,17 @@ end
 
 -- The next line opens the file of the hour again where somebody has removed it, or has had nginx open its own again.
 function M.check()
-  if not number then number = find() end
+  if not number then number = open_file.find(placeholder) end
   if not hour then return end
   local path, removed = path_behind(number)
-  if path ~= shown then number = find() end
+  if path ~= shown then number = open_file.find(placeholder) end
   if removed or path ~= shown then hour = nil end
 end
 
 -- Called when a worker starts: the proxy's folder, and the name of the file in it that nginx was given.
 function M.begin(of, name)
-  folder, placeholder = of .. '/access', real_path(of) .. '/' .. name
-  number = find()
+  folder, placeholder = of .. '/access', open_file.real_path(of) .. '/' .. name
+  number = open_file.find(placeholder)
 end
 
 return M

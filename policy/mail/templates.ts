@@ -52,8 +52,13 @@ export type QueuedFields<T extends TemplateName> = Omit<Fields<T>, T extends key
 const footer = 'Berth'
 /** Characters of a field that is not cut. */
 const maxFieldLength = 100
-/** Of those that may be longer: a name in DNS, what an authority says, and an address. */
-const fieldLengths: Readonly<Record<string, number>> = { hostname: 253, reason: 500, url: invoiceLengths.url }
+/** Of those that may be longer: a name in DNS, what an authority says, an address, and a list of names. */
+const fieldLengths: Readonly<Record<string, number>> = {
+  hostname: 253,
+  reason: 500,
+  url: invoiceLengths.url,
+  unsaved: 1000,
+}
 
 /** Writes a mail in the language of an account. Undefined for a template that this version does not know. */
 export function writeMail(template: string, fields: MailFields, locale: string): MailText | undefined {

@@ -41,6 +41,12 @@ export const textCaps = {
  */
 export const textParts = 32
 
+/**
+ * What requests of a day take at most, past which they are only counted by time and status. Those of one application take 1/`parts` of ANALYTICS_MB;
+ * of all applications of an account they take 1/`accountParts`, and so do their texts. A request takes 20 to 26 bytes without its texts.
+ */
+export const requestShares = { parts: 32, accountParts: 16, requestBytes: 32 } as const
+
 /** Sums of requests, which questions without filters read instead of the requests. */
 export const rollups = {
   /** Requests of a day, of all applications, that are summed in one run. */
@@ -78,7 +84,7 @@ export const stands = {
   noCountry: 'XX',
   noReferer: 'Direct',
   otherMethod: 'Other',
-  /** Of a request past the texts of its application. No path begins so. */
+  /** Of a request past the share of its application. No path begins so. */
   otherPath: 'Other',
   unverifiedBot: 'Unverified',
   /** Addresses of the platform itself: its machines, loopback, private networks. */

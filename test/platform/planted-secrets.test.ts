@@ -245,7 +245,7 @@ test('a secret from any input is in no log, history, refusal, row or command lin
     'the audit record': audit.body,
     'a refusal': refusals.map(({ body, headers }) => body + json(headers)).join('\n'),
     'the access log': json(access),
-    'the error log of the proxy': front.errors(),
+    'the error log of the proxy': front.errors() + front.applicationErrors(),
     'a command line': commandLines(),
   }
   t.true(
@@ -253,7 +253,7 @@ test('a secret from any input is in no log, history, refusal, row or command lin
     'there is something to search',
   )
   t.true(refusals.length > 15 && access.length > 30)
-  t.regex(front.errors(), /nobody\.example\.org/, 'the log of errors is read')
+  t.regex(front.applicationErrors(), /nobody\.example\.org/, 'the log of errors is read')
   const leaks = new Set<string>()
   for (const [name, planted] of [...secrets, ...contents]) {
     const holds = searchFor([planted])

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import Koa from 'koa'
 import type { Logger } from 'pino'
 import type { Analytics, Question } from '../../activities/analytics/port.ts'
+import { MiB } from '../../lib/bytes.ts'
 import { readCapped } from '../../lib/read-capped.ts'
 import { sameText } from '../../lib/signed-text.ts'
 import { Busy } from '../../policy/network/analytics-terms.ts'
@@ -11,7 +12,9 @@ export interface AnalyticsServerOptions {
   analytics: Analytics
   /** What `GET /state` answers. */
   state(): Promise<object>
-  /** Bearer token that the API sends. */
+  /** Receives the account of each application, by its id. */
+  learn(accounts: ReadonlyMap<string, string>): void
+  /** Bearer token that API and worker send. */
   key: string
   port: number
   log: Pick<Logger, 'error'>
@@ -20,7 +23,13 @@ export interface AnalyticsServerOptions {
 /** Larger than any question: filters are bounded. */
 const maxQuestionBytes = 64 * 1024
 
-/** Serves questions of the API on loopback: `POST /ask` answers 200, or 503 with the reason when there is no answer now. */
+/** About 300,000 applications. */
+const maxAccountsBytes = 16 * MiB
+
+/**
+ * Serves questions of the API on loopback: `POST /ask` answers 200, or 503 with the reason when there is no answer now. `POST /accounts` of the worker
+ * says whose applications are.
+ */
 export async function serveAnalytics(options: AnalyticsServerOptions): Promise<{ url: string; server: Server }> {
   const { analytics, key, log } = options
   const app = new Koa()
@@ -31,6 +40,11 @@ export async function serveAnalytics(options: AnalyticsServerOptions): Promise<{
       return
     }
     if (ctx.method === 'GET' && ctx.path === '/state') ctx.body = await options.state()
+    if (ctx.method === 'POST' && ctx.path === '/accounts') {
+      const body = await readCapped(ctx.req, maxAccountsBytes)
+      if (body) options.learn(new Map(JSON.parse(body.toString()) as [string, string][]))
+      ctx.status = body ? 204 : 413
+    }
     if (ctx.method !== 'POST' || ctx.path !== '/ask') return
     const left = new AbortController()
     ctx.res.once('close', () => left.abort())

@@ -23,7 +23,7 @@ export class DayBounds {
     this.#maxBytes = maxBytes
   }
 
-  /** True while today alone exceeds the size: lines wait in the log until it is over. */
+  /** True while today alone exceeds the size: requests are only counted until it is over. */
   get isFull(): boolean {
     return this.#isFull
   }

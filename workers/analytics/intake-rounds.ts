@@ -36,10 +36,10 @@ export class IntakeRounds {
     for (const day of await bounds.enforce(now()))
       log.warn({ day }, 'analytics exceed ANALYTICS_MB: the oldest day was dropped')
     if (bounds.isFull && !this.#wasFull)
-      log.warn({}, 'today alone exceeds ANALYTICS_MB: requests are not counted until tomorrow')
+      log.warn({}, 'today alone exceeds ANALYTICS_MB: until tomorrow requests are counted by time and status only')
     this.#wasFull = bounds.isFull
     const files = (await listLogFiles(logFolder)).filter(({ day }) => bounds.wants(day, now()))
-    const hasMore = !bounds.isFull && (await this.#takeOne(files))
+    const hasMore = await this.#takeOne(files)
     this.#behindBytes = await this.#left(files)
     this.#forgetOthers(files)
     return hasMore
@@ -59,7 +59,7 @@ export class IntakeRounds {
 
   /** Resolves to null when there was nothing to take in. */
   async #take(file: LogFile): Promise<{ hasMore: boolean } | null> {
-    const { engine, logFolder, log } = this.#options
+    const { engine, bounds, logFolder, log } = this.#options
     const progress = await this.#progressOf(file.day)
     const known = progress.get(file.name)
     if (known?.offset === file.size) return null
@@ -70,7 +70,7 @@ export class IntakeRounds {
         { file: file.name, takenIn: known?.offset, continuesAt: slice.end },
         'the log is shorter than what was taken in of it: it goes on at its end',
       )
-    await engine.take(slice).catch(error => {
+    await engine.take(slice, bounds.isFull).catch(error => {
       // Whether it was stored is the engine's knowledge.
       this.#progress.delete(file.day)
       throw error

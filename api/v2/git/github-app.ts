@@ -8,6 +8,7 @@ import {
 import { ApiError } from '../../../policy/errors.ts'
 import { isWithin } from '../../../policy/stated-bounds.ts'
 import { accessStill } from '../../pipeline/access.ts'
+import { auditWithin } from '../../pipeline/audit.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { linkableRepository } from './linkable-repository.ts'
 
@@ -56,6 +57,7 @@ export const linkRepository = endpoint({
       repository,
       branch,
       whenLocked,
+      record: trx => auditWithin(trx, 'apps.link', { caller, app }, exchange),
     })
     sources.drop(app.id)
     if (linking.kind === 'configured') throw new ApiError('GIT_ALREADY_CONFIGURED')
@@ -75,8 +77,9 @@ export const unlinkRepository = endpoint({
   summary: 'Unlink an application from its repository',
   auth,
   errors: ['GIT_NOT_CONFIGURED'],
-  async handle({ app }, { db, sources }) {
-    const removed = await deleteRepositoryLink(db, app.id)
+  async handle({ app, caller, exchange }, { db, sources }) {
+    const record = (trx: Db) => auditWithin(trx, 'apps.unlink', { caller, app }, exchange)
+    const removed = await deleteRepositoryLink(db, app.id, record)
     sources.drop(app.id)
     if (!removed) throw new ApiError('GIT_NOT_CONFIGURED')
     return undefined

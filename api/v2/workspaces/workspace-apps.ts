@@ -3,6 +3,7 @@ import { shareApp, unshareApp } from '../../../db/accounts/workspace-apps.ts'
 import { lockOwnWorkspace, type WorkspaceRow } from '../../../db/accounts/workspaces.ts'
 import type { Db } from '../../../db/database.ts'
 import { accessApp } from '../../pipeline/access.ts'
+import { auditWithin } from '../../pipeline/audit.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { appId, workspaceId } from '../../pipeline/fields.ts'
@@ -28,11 +29,13 @@ export const shareAppWithWorkspace = endpoint({
   body,
   errors: [...errors, ...idempotencyErrors, 'APP_ALREADY_IN_WORKSPACE', 'APPLICATIONS_LIMIT_REACHED'],
   async handle(call, { db }) {
+    const { caller, body, exchange } = call
+    exchange.resource = body.workspaceId
     await idempotent(call, 'POST /v2/workspaces/applications', db, async trx => {
-      await shareApp(trx, ...(await ownBoth(trx, call.caller, call.body)))
+      await shareApp(trx, ...(await ownBoth(trx, caller, body)))
+      await auditWithin(trx, 'workspaces.apps.share', { caller }, exchange)
       return {}
     })
-    call.exchange.resource = call.body.workspaceId
   },
 })
 
@@ -45,10 +48,8 @@ export const unshareAppFromWorkspace = endpoint({
   body,
   errors,
   async handle({ caller, body, exchange }, services) {
-    await changeMembers(services, caller, body.workspaceId, async trx =>
-      unshareApp(trx, ...(await ownBoth(trx, caller, body))),
-    )
-    exchange.resource = body.workspaceId
+    const command = { action: 'workspaces.apps.unshare', caller, exchange, workspaceId: body.workspaceId }
+    await changeMembers(services, command, async trx => unshareApp(trx, ...(await ownBoth(trx, caller, body))))
   },
 })
 

@@ -14,6 +14,7 @@ import { type MemberRole, mayGrant, memberRoles } from '../../../policy/accounts
 import { type Plans, planOf } from '../../../policy/accounts/plans.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { coversResource } from '../../pipeline/access.ts'
+import { auditWithin } from '../../pipeline/audit.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { userId, workspaceId } from '../../pipeline/fields.ts'
@@ -37,8 +38,9 @@ export const createInviteCode = endpoint({
   changes: true,
   codeAlongside: true,
   response: z.object({ code: z.string() }),
-  async handle({ caller }, { db }) {
-    return { code: await issueInvite(db, caller.user.id) }
+  async handle({ caller, exchange }, { db }) {
+    const record = (trx: Db) => auditWithin(trx, 'workspaces.members.code', { caller }, exchange)
+    return { code: await issueInvite(db, caller.user.id, record) }
   },
 })
 
@@ -63,6 +65,7 @@ export const addMember = endpoint({
   ],
   async handle(call, { db, plans }) {
     const { caller, body, exchange } = call
+    exchange.resource = body.workspaceId
     await idempotent(call, 'POST /v2/workspaces/members', db, async trx => {
       const workspace = await grantable(trx, caller, body)
       await insertMember(trx, workspace, {
@@ -70,9 +73,9 @@ export const addMember = endpoint({
         role: body.group,
         max: await maxMembers(trx, plans, caller),
       })
+      await auditWithin(trx, 'workspaces.members.add', { caller }, exchange)
       return {}
     })
-    exchange.resource = body.workspaceId
   },
 })
 
@@ -99,11 +102,11 @@ export const changeMember = endpoint({
     'MEMBER_NOT_FOUND',
   ],
   async handle({ caller, body, exchange }, services) {
-    await changeMembers(services, caller, body.workspaceId, async trx => {
+    const command = { action: 'workspaces.members.change', caller, exchange, workspaceId: body.workspaceId }
+    await changeMembers(services, command, async trx => {
       const workspace = await grantable(trx, caller, body)
       await changeRole(trx, { workspace, memberId: body.memberId }, body.group)
     })
-    exchange.resource = body.workspaceId
   },
 })
 
@@ -132,10 +135,8 @@ export const removeMember = endpoint({
   body: z.object({ workspaceId, memberId: userId }),
   errors: ['INVALID_ID', 'CANNOT_EDIT_OWNER', 'PERMISSION_DENIED', 'WORKSPACE_NOT_FOUND', 'MEMBER_NOT_FOUND'],
   async handle({ caller, body, exchange }, services) {
-    await changeMembers(services, caller, body.workspaceId, trx =>
-      deleteMember(trx, caller.user.id, body.workspaceId, body.memberId),
-    )
-    exchange.resource = body.workspaceId
+    const command = { action: 'workspaces.members.remove', caller, exchange, workspaceId: body.workspaceId }
+    await changeMembers(services, command, trx => deleteMember(trx, caller.user.id, body.workspaceId, body.memberId))
   },
 })
 
@@ -148,9 +149,9 @@ export const leaveWorkspace = endpoint({
   body: z.object({ workspaceId }),
   errors: ['INVALID_ID', 'CANNOT_LEAVE_OWNER', 'WORKSPACE_NOT_FOUND'],
   async handle({ caller, body, exchange }, services) {
-    await changeMembers(services, caller, body.workspaceId, async trx => {
+    const command = { action: 'workspaces.leave', caller, exchange, workspaceId: body.workspaceId }
+    await changeMembers(services, command, async trx => {
       exchange.resourceOwner = await deleteMembership(trx, caller.user.id, body.workspaceId)
     })
-    exchange.resource = body.workspaceId
   },
 })

@@ -9,6 +9,7 @@ import { roles } from '../../../policy/accounts/permissions.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { workspaceIdPattern } from '../../../policy/ids.ts'
 import { languages } from '../../../policy/runtimes.ts'
+import { auditWithin } from '../../pipeline/audit.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { isoTime, resourceName, workspaceId } from '../../pipeline/fields.ts'
 import { idempotencyErrors, idempotent } from '../../pipeline/idempotent.ts'
@@ -85,10 +86,12 @@ export const createWorkspace = endpoint({
   ],
   async handle(call, { db, plans }) {
     const { caller, body, exchange } = call
-    const { id, name } = await idempotent(call, 'POST /v2/workspaces', db, trx =>
-      insertWorkspace(trx, plans, caller.user.id, body.name),
-    )
-    exchange.resource = id
+    const { id, name } = await idempotent(call, 'POST /v2/workspaces', db, async trx => {
+      const created = await insertWorkspace(trx, plans, caller.user.id, body.name)
+      exchange.resource = created.id
+      await auditWithin(trx, 'workspaces.create', { caller }, exchange)
+      return created
+    })
     return { id, name }
   },
 })
@@ -103,9 +106,9 @@ export const deleteWorkspace = endpoint({
   body: z.object({ workspaceId }),
   errors: ['INVALID_ID', 'WORKSPACE_NOT_FOUND', 'PERMISSION_DENIED'],
   async handle({ caller, body, exchange }, services) {
-    await changeMembers(services, caller, body.workspaceId, trx =>
-      deleteWorkspaceRow(trx, caller.user.id, body.workspaceId),
+    const { workspaceId } = body
+    await changeMembers(services, { action: 'workspaces.delete', caller, exchange, workspaceId }, trx =>
+      deleteWorkspaceRow(trx, caller.user.id, workspaceId),
     )
-    exchange.resource = body.workspaceId
   },
 })

@@ -16,12 +16,13 @@ const to = from + 4 * bucketMs
 const sizes = { rows: 1000, restRows: 300, appRows: 100, rowsPerSum: 4 }
 
 /** An engine and a plain recount that take in the same lines, and are asked the same. */
-async function scene(t: ExecutionContext, { rowsPerSum = sizes.rowsPerSum, maxTextBytes = 1e9 } = {}) {
+async function scene(t: ExecutionContext, { rowsPerSum = sizes.rowsPerSum, textBytes = 1e9 } = {}) {
   const folder = ownFolder(t)
   const addresses = await testAddresses()
   const recount = new RecountedAnalytics(addresses)
   const onBroken = (_day: string, error: unknown) => t.fail(String(error))
-  const open = () => openDuckDb({ folder, addresses, onBroken, maxTextBytes, rollups: { ...sizes, rowsPerSum } })
+  const open = () =>
+    openDuckDb({ folder, addresses, onBroken, shares: { ofApp: { textBytes } }, rollups: { ...sizes, rowsPerSum } })
   let engine = await open()
   t.teardown(() => engine.close())
   const ask = (of: Pick<RecountedAnalytics, 'ask'>, window: { from: number; to: number }, appId = appA) =>
@@ -213,7 +214,7 @@ test('an application with few requests among those of others has no sums', async
 })
 
 test('what sums store of paths counts in the share of texts of their application', async t => {
-  const { take, rollUp, ask } = await scene(t, { maxTextBytes: 10_000 })
+  const { take, rollUp, ask } = await scene(t, { textBytes: 10_000 })
   const long = Array.from({ length: 25 }, (_, n) => `/${n}${'x'.repeat(300)}`)
   await take(Array.from({ length: sizes.rows }, (_, n) => logged({ at: from, path: long[n % 25]! })))
   await take([logged({ at: from + 1, path: '/before' })])

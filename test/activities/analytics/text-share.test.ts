@@ -8,10 +8,10 @@ const days = ['2026-11-26', '2026-11-27'] as const
 const noonOf = (day: string) => Date.parse(`${day}T12:00:00Z`)
 
 /** An engine on a folder of its own, and what it says of an application at noon of a day. */
-async function scene(t: ExecutionContext, bounds: { maxTextBytes?: number }) {
+async function scene(t: ExecutionContext, ofApp: { textBytes?: number }) {
   const folder = ownFolder(t)
   const addresses = await testAddresses()
-  const open = () => openDuckDb({ folder, addresses, ...bounds, onBroken: (_, error) => t.fail(String(error)) })
+  const open = () => openDuckDb({ folder, addresses, shares: { ofApp }, onBroken: (_, error) => t.fail(String(error)) })
   let engine = await open()
   t.teardown(() => engine.close())
   const take = (day: string, requests: readonly Partial<LoggedRequest>[]) =>
@@ -48,7 +48,7 @@ async function scene(t: ExecutionContext, bounds: { maxTextBytes?: number }) {
 }
 
 test('past its share of texts in a day an application has counts without texts, and every other has its own', async t => {
-  const { take, seen, reopen, logs } = await scene(t, { maxTextBytes: 10_000 })
+  const { take, seen, reopen, logs } = await scene(t, { textBytes: 10_000 })
   const flood = Array.from({ length: 20 }, (_, n) => ({ path: `/${n}${'x'.repeat(600)}` }))
   const usual = Array.from({ length: 400 }, () => ({ path: '/usual', query: 'q=1', referer: 'https://news.example/' }))
   await take(days[0], [...flood, ...usual.map(request => ({ ...request, app: appB }))])
@@ -81,7 +81,7 @@ test('past its share of texts in a day an application has counts without texts, 
 })
 
 test('made-up content types count as texts, and past its share an application has none', async t => {
-  const { take, seen } = await scene(t, { maxTextBytes: 2000 })
+  const { take, seen } = await scene(t, { textBytes: 2000 })
   const made = Array.from({ length: 40 }, (_, n) => ({ path: '/', content_type: `x/${n}${'y'.repeat(50)}` }))
   await take(days[0], made)
   t.is(Object.keys((await seen(appA)).contents).length, 40)
@@ -94,7 +94,7 @@ test('made-up content types count as texts, and past its share an application ha
 })
 
 test('made-up methods count as texts, and past its share those of an application are others', async t => {
-  const { take, logs } = await scene(t, { maxTextBytes: 100 })
+  const { take, logs } = await scene(t, { textBytes: 100 })
   await take(
     days[0],
     Array.from({ length: 20 }, (_, n) => ({ path: '/', method: `MADE${n}` })),

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { chmod, cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { connect } from 'node:net'
@@ -9,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { nginxEdge } from '../../../activities/edge/nginx.ts'
 import type { Edge } from '../../../activities/edge/port.ts'
 import { unusedPort } from '../../../cli/installation/ports.ts'
+import { errorsName } from '../../../edge/log-format.ts'
 import { type EdgeOptions, prepareEdge } from '../../../edge/prepare.ts'
 import { type Config, parseConfig } from '../../../policy/config.ts'
 
@@ -25,8 +27,10 @@ export interface TestProxy {
   reload(): void
   /** Parsed lines of the access log, once at least `count` of them are there. */
   accessLog(count: number): Promise<Record<string, unknown>[]>
-  /** What it wrote to its error log. */
+  /** What it wrote to its log, as a process. */
   errors(): string
+  /** What it wrote about requests to applications. */
+  applicationErrors(): string
   stop(): Promise<void>
 }
 
@@ -70,6 +74,7 @@ export async function startProxy(
     kill,
     reload: () => child.kill('SIGHUP'),
     errors: () => errors,
+    applicationErrors: () => readFileSync(join(dataDir, 'proxy', errorsName), 'utf8'),
     accessLog: count => readLog(join(dataDir, 'proxy/access'), count),
     async stop() {
       await kill('SIGTERM')

@@ -183,6 +183,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       addresses: 50_000,
     },
     textParts: 32,
+    requestShares: { parts: 32, accountParts: 16, requestBytes: 32 },
     rollups: { rows: 100_000, restRows: 10_000, appRows: 1000, rowsPerSum: 8 },
     textCaps: { agent: 300, path: 1024, query: 1024, referer: 1024, host: 255, contentType: 64, header: 255 },
     engineLimits: { memoryMb: 512, threads: 1, scratchMb: 1024 },
@@ -456,7 +457,11 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       requestsPerConnection: 1000,
     },
   },
-  'installation/process-logs.ts': { processLogs: { bytes: 10_485_760, pieces: 3 } },
+  // E86: 16 MB of errors of applications.
+  'installation/process-logs.ts': {
+    processLogs: { bytes: 10_485_760, pieces: 3 },
+    applicationErrors: { bytes: 16_777_216 },
+  },
   // B64: 5 s to 1 hour.
   'hosts/reconciliation.ts': { bringBackDelay: { firstSeconds: 5, maxSeconds: 3600 } },
   // C22: 3 times.
@@ -534,6 +539,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       mail: 10,
       planEnds: 15,
       sweep: 60,
+      analyticsAccounts: 60,
       schedules: 60,
       domains: 10,
       platformNames: 60,

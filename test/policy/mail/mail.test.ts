@@ -16,6 +16,7 @@ const samples: MailFields = {
     endsAt: '2030-01-31 12:00',
   },
   ...{ database: 'Größe', ends: 5, days: 4, databases: 'Größe, shop', databaseCount: 2 },
+  ...{ unsaved: 'Größe (3), shop (4)', unsavedCount: 2 },
   ...{ number: 'R-2030/17', amount: 'EUR 12.50', dueOn: '2030-01-31', url: 'https://pay.example.org/17' },
   ...{ hostname: 'shop.example.org', hours: 72, reason: 'No valid A records' },
 }
@@ -56,6 +57,20 @@ test('mails about the end of a plan name the databases that it stops: none, one 
       t.not(one.replaceAll('orders', ''), more.replaceAll(/orders, users, …|12/g, ''), 'another grammatical number')
       const { databases: _, databaseCount: __, ...older } = samples
       t.is(writeMail(template, older, locale)!.text, none, 'one that an earlier version has queued')
+    }
+})
+
+test('mails about missing snapshots name one application or database, or several with the days of each', t => {
+  for (const template of ['app-snapshots-failing', 'database-snapshots-failing'])
+    for (const locale of mailLocales) {
+      const write = (unsaved: string, unsavedCount: number) =>
+        writeMail(template, { ...samples, app: 'orders', database: 'orders', days: 3, unsaved, unsavedCount }, locale)!
+      const list = Array.from({ length: 20 }, (_, n) => `application-with-a-long-name-${n} (${n})`).join(', ')
+      const [one, more] = [write('orders (3)', 1), write(`${list}, …`, 31)]
+      t.true(one.text.includes('orders') && one.text.includes('3') && one.subject.includes('orders'), one.text)
+      t.true(more.text.includes(list) && more.subject.includes('31') && !more.text.includes('orders'), more.text)
+      const older = writeMail(template, { app: 'orders', database: 'orders', days: 3 }, locale)!
+      t.deepEqual(older, one, 'one that an earlier version has queued')
     }
 })
 

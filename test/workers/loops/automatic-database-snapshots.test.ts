@@ -60,6 +60,7 @@ const warnings = async () => warnOfMissingSnapshots(optionsWith((await database)
 async function pass(seconds: number): Promise<void> {
   const { db } = await database
   await db.raw('update snapshots set created_at = created_at - make_interval(secs => ?)', [seconds])
+  await db.raw('update mails set created_at = created_at - make_interval(secs => ?)', [seconds])
   await db.raw(
     `update databases set snapshot_due_at = snapshot_due_at - make_interval(secs => :seconds),
        snapshot_tried_at = snapshot_tried_at - make_interval(secs => :seconds),
@@ -314,7 +315,13 @@ test.serial('after three days without a good snapshot the owner is warned once, 
   await pass(61)
   t.deepEqual(await warnings(), [id])
   t.deepEqual(await mails(), [
-    { template: 'database-snapshots-failing', fields: { database: 'orders', days: automaticSnapshotRules.warnDays } },
+    {
+      template: 'database-snapshots-failing',
+      fields: {
+        ...{ database: 'orders', days: automaticSnapshotRules.warnDays },
+        ...{ unsaved: `orders (${automaticSnapshotRules.warnDays})`, unsavedCount: 1 },
+      },
+    },
   ])
   await pass(5 * daySeconds)
   t.deepEqual(await warnings(), [], 'once')

@@ -53,6 +53,7 @@ async function round(more: Partial<AutomaticOptions> = {}): Promise<string[]> {
 async function pass(seconds: number): Promise<void> {
   const { db } = await database
   await db.raw('update snapshots set created_at = created_at - make_interval(secs => ?)', [seconds])
+  await db.raw('update mails set created_at = created_at - make_interval(secs => ?)', [seconds])
   await db.raw(
     `update apps set snapshot_due_at = snapshot_due_at - make_interval(secs => :seconds),
        snapshot_tried_at = snapshot_tried_at - make_interval(secs => :seconds),
@@ -361,11 +362,54 @@ test.serial(
     await pass(daySeconds)
     t.deepEqual(await warnings(), [], 'once')
     t.deepEqual(await db('mails').where({ user_id: ownerId }).select('template', 'fields'), [
-      { template: 'app-snapshots-failing', fields: { app: name, days: 3 } },
+      { template: 'app-snapshots-failing', fields: { app: name, days: 3, unsaved: `${name} (3)`, unsavedCount: 1 } },
     ])
     await transaction(db, trx => postponeSnapshotWarning(trx, 'app', id))
     await pass(3 * daySeconds + 60)
     t.deepEqual(await warnings(), [id], 'there was a good one')
+  },
+)
+
+test.serial(
+  'an account is mailed once a day about all of its applications without snapshots, and no other waits',
+  async t => {
+    const { db } = await database
+    const [first, other] = [await app(), await app()]
+    const rest: AppRow[] = []
+    for (let n = 0; n < 25; n++) rest.push(await app())
+    await db('apps')
+      .whereIn(
+        'id',
+        rest.map(({ id }) => id),
+      )
+      .update({ owner_id: first.owner_id })
+    const lanes = { wake: async () => {} }
+    const warned = async () =>
+      (await warnOfMissingSnapshots({ db, plans, log, lanes, databaseLanes: lanes })).toSorted()
+    const ids = rest.map(({ id }) => id).toSorted()
+    await db('apps').update({
+      snapshot_tried_at: new Date(),
+      provisioned_at: ago(3 * daySeconds + 3600),
+      snapshot_warn_at: ago(60),
+    })
+    await db('apps')
+      .whereIn('id', ids)
+      .update({ snapshot_warn_at: ago(-3600), provisioned_at: ago(4 * daySeconds) })
+    t.deepEqual(await warned(), [first.id, other.id].toSorted())
+    await pass(2 * 3600)
+    t.deepEqual(await warned(), [], 'they wait for the end of the day')
+    await pass(21 * 3600)
+    t.deepEqual(await warned(), [])
+    await pass(3601)
+    t.deepEqual(await warned(), ids, 'all of them together')
+    await pass(2 * daySeconds)
+    t.deepEqual(await warned(), [])
+    const mails = await db('mails').where({ user_id: first.owner_id }).orderBy('created_at', 'asc')
+    t.is(mails.length, 2)
+    const { unsaved, unsavedCount } = mails[1].fields
+    t.is(unsavedCount, 25)
+    t.regex(unsaved, /^(\S+ \(4\), ){20}…$/)
+    t.is((await db('mails').where({ user_id: other.owner_id })).length, 1)
   },
 )
 

@@ -19,12 +19,12 @@ const [downgrade, signIn] = [newId(), newId()]
 
 /** What each template is queued with; one that is missing does not compile. */
 const queued: { [T in TemplateName]: QueuedFields<T> } = {
-  'app-snapshots-failing': { app, days: 3 },
+  'app-snapshots-failing': { app, days: 3, unsaved: `${app} (3)`, unsavedCount: 1 },
   'certificate-failing': { hostname: 'shop.example.com', days: 14, reason: 'No valid A records found' },
   'database-disk': { database: app, usedMb: 870, limitMb: 1000, percent: 87 },
   'database-down': { database: app, ends: 5 },
   'database-memory': { database: app, usedMb: 950, limitMb: 1024, percent: 92 },
-  'database-snapshots-failing': { database: app, days: 3 },
+  'database-snapshots-failing': { database: app, days: 3, unsaved: `${app} (3)`, unsavedCount: 1 },
   'deploys-withdrawn': { apps: 'shop' },
   'domain-lapsed': { hostname: 'shop.example.com', hours: 72 },
   'domain-taken': { hostname: 'shop.example.com' },

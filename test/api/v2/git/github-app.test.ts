@@ -32,6 +32,21 @@ test.serial('a repository is linked, shown immediately, and unlinked', async t =
   t.deepEqual(code(await api().as(user).delete(path)), [400, 'GIT_NOT_CONFIGURED'])
 })
 
+test.serial('a link is stored with its audit entry, or not at all', async t => {
+  const { user, app, repository } = await connected()
+  const { db } = api()
+  await db.raw(`
+    create function no_entry() returns trigger language plpgsql as $$ begin raise exception 'no space'; end $$;
+    create trigger no_entry before insert on audit for each row execute function no_entry()`)
+  const refused = await link(api(), user, app.id, repository.fullName)
+  await db.raw('drop trigger no_entry on audit; drop function no_entry()')
+  t.is(refused.status, 500, refused.text)
+  t.deepEqual(await current(user, app.id), {})
+  t.is((await link(api(), user, app.id, repository.fullName)).status, 200)
+  const entries = await db('audit').where({ account_id: user.id, action: 'apps.link' }).select('resource', 'result')
+  t.deepEqual(entries, [{ resource: app.id, result: 'success' }])
+})
+
 test.serial('every refusal has its own code, and queries the provider only when necessary', async t => {
   const { user, app, person, repository, installation } = await connected()
   const asked = provider.requests.length

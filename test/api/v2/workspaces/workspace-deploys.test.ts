@@ -241,7 +241,13 @@ test.serial('a member who loses the right in two workspaces concurrently has los
   })
   await first
   let over = false
-  const quick = changeMembers(services, { user: ana } as never, other.id, trx => remove(other.id, trx)).then(() => {
+  const command = {
+    action: 'workspaces.members.remove',
+    caller: { user: ana } as never,
+    exchange: { headers: {} } as never,
+    workspaceId: other.id,
+  }
+  const quick = changeMembers(services, command, trx => remove(other.id, trx)).then(() => {
     over = true
   })
   await comesTrue(async () => {
