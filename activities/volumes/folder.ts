@@ -29,6 +29,7 @@ export function folderVolumes(root: string): Volumes {
       if (!present) await demandSpace(root)
       await createLayout(path(appId), uid)
     },
+    waits: async () => false,
     async setAside(appId) {
       await mkdir(`${root}/.strays`, { recursive: true, mode: 0o700 })
       await moveUnless(path(appId), aside(appId))

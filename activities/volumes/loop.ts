@@ -3,6 +3,17 @@ import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
 import { check, command, growFile, growUnmounted, makeImage, smallerThanItsFile } from './ext4-image.ts'
 import { checkedId, createLayout, demandSpace, flushVolume, makeRoot, moveUnless, restrictAccess } from './folder.ts'
+import {
+  devices,
+  inTable,
+  isReadOnly,
+  isRemoved,
+  isUnwritable,
+  loopDeviceOf,
+  mountsIn,
+  unmount,
+  unmountIfIdle,
+} from './mounts.ts'
 import { type VolumeFault, VolumeLost, type Volumes } from './port.ts'
 
 const suffix = '.ext4'
@@ -18,19 +29,26 @@ export function loopVolumes(root: string): Volumes {
   const aside = (appId: string) => `${root}/strays/${checkedId(appId)}${suffix}`
 
   async function mountImage(appId: string): Promise<void> {
+    const [file, folder] = [image(appId), path(appId)]
     // The file below a mount was removed, or replaced by another one, which is used then.
-    for (const device of await devices(path(appId))) if (await isRemoved(device)) await unmount(path(appId))
+    for (const device of await devices(folder)) if (await isRemoved(device)) await unmount(folder)
     // After the host's disk was full or failed, the kernel allows no writes until the volume is mounted again.
-    const readOnly = await isReadOnly(path(appId))
-    if (readOnly && (await unmountIfIdle(path(appId)))) await check(image(appId))
-    if ((await devices(path(appId))).length > 0) return
+    const readOnly = await isReadOnly(folder)
+    if (readOnly) await unmountIfIdle(folder)
+    if ((await devices(folder)).length > 0) return
     await makeRoot(`${root}/mounts`)
-    await mkdir(path(appId), { recursive: true, mode: 0o700 })
-    if (await smallerThanItsFile(image(appId))) await growUnmounted(image(appId))
-    const mount = () => command('mount', ['-t', 'ext4', '-o', mountOptions, image(appId), path(appId)])
-    await mount().catch(async () => {
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    const used = await loopDeviceOf(file)
+    if (used) return mountUsed(used, folder)
+    if (readOnly) await check(file)
+    // A volume that cannot grow is of use nevertheless.
+    if (await smallerThanItsFile(file))
+      await growUnmounted(file).catch(ignoreError('it grows when it is mounted again'))
+    const mount = () => command('mount', ['-t', 'ext4', '-o', `loop,${mountOptions}`, file, folder])
+    await mount().catch(async error => {
+      if (await loopDeviceOf(file)) throw error
       // Only a file system that a power cut has damaged gets here.
-      await check(image(appId))
+      await check(file)
       await mount()
     })
   }
@@ -122,6 +140,10 @@ export function loopVolumes(root: string): Volumes {
       return new Map(appIds.flatMap(fault))
     },
 
+    async waits(appId) {
+      return (await isReadOnly(path(appId))) || (await smallerThanItsFile(image(appId)))
+    },
+
     async device(appId) {
       return (await devices(path(appId)))[0] ?? null
     },
@@ -137,7 +159,13 @@ export function loopVolumes(root: string): Volumes {
 }
 
 /** `discard` returns the space of deleted files to the host; unused inode tables are never written. */
-const mountOptions = 'loop,nodev,nosuid,noatime,discard,noinit_itable'
+const mountOptions = 'nodev,nosuid,noatime,discard,noinit_itable'
+
+/** Mounts a file system that containers use. One that became read-only is so in all of its mounts, and nothing else is accepted for another. */
+async function mountUsed(device: string, folder: string): Promise<void> {
+  const mount = (options: string) => command('mount', ['-t', 'ext4', '-o', options, device, folder])
+  await mount(mountOptions).catch(() => mount(`ro,${mountOptions}`))
+}
 
 /** Whether the kernel lets a mounted file system grow to the size of its file. */
 async function growInUse(mountPoint: string): Promise<boolean> {
@@ -152,64 +180,6 @@ async function growInUse(mountPoint: string): Promise<boolean> {
     },
   )
 }
-
-/** Unmounts until nothing is mounted there; lazily when a process still uses it. */
-async function unmount(mountPoint: string): Promise<void> {
-  while ((await devices(mountPoint)).length > 0) {
-    await command('umount', [mountPoint]).catch(() => command('umount', ['--lazy', mountPoint]))
-  }
-}
-
-/** Devices mounted at this path, as the kernel lists them. */
-async function devices(mountPoint: string): Promise<string[]> {
-  return (await mountsAt(mountPoint)).map(({ device }) => device)
-}
-
-/** Whether the mount here cannot be written to; false where nothing is mounted. */
-async function isReadOnly(mountPoint: string): Promise<boolean> {
-  return (await mountsAt(mountPoint)).some(isUnwritable)
-}
-
-/** Unmounts unless a process uses it; false, without a change, if one does. */
-async function unmountIfIdle(mountPoint: string): Promise<boolean> {
-  return command('umount', [mountPoint]).then(
-    () => true,
-    () => false,
-  )
-}
-
-async function mountsAt(mountPoint: string): Promise<Mount[]> {
-  return mountsIn(await readFile('/proc/self/mounts', 'utf8')).get(inTable(mountPoint)) ?? []
-}
-
-/** Whether the file behind a loop device was removed. */
-async function isRemoved(device: string): Promise<boolean> {
-  const file = await readFile(`/sys/block/${device.replace('/dev/', '')}/loop/backing_file`, 'utf8').catch(() => '')
-  return file.trimEnd().endsWith(' (deleted)')
-}
-
-interface Mount {
-  device: string
-  options: string[]
-}
-
-/** The mounts of a table such as /proc/self/mounts, by their escaped mount point. */
-function mountsIn(table: string): Map<string, Mount[]> {
-  const mounts = new Map<string, Mount[]>()
-  for (const line of table.split('\n')) {
-    const [device = '', mountPoint, , options = ''] = line.split(' ')
-    if (mountPoint) mounts.set(mountPoint, [...(mounts.get(mountPoint) ?? []), { device, options: options.split(',') }])
-  }
-  return mounts
-}
-
-/** A path as the kernel escapes it in its table. */
-const inTable = (path: string): string =>
-  path.replace(/[\s\\]/g, character => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
-
-/** Whether a mount no longer accepts writes. */
-const isUnwritable = ({ options }: Mount): boolean =>
-  options.some(option => /^(ro|emergency_ro|shutdown)$/.test(option))
 
 /** Why this machine cannot have such volumes, or null. Creates a volume of 8 MB as a test. */
 export async function loopRefusal(root: string): Promise<string | null> {
