@@ -1,11 +1,11 @@
-import { open, rename, rm } from 'node:fs/promises'
+import { link, open, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
 
-/** Created under another name and renamed when complete. */
+/** Created under another name, and linked to its own when complete: EEXIST when there is a file already, which is left as it is. */
 export async function makeImage(image: string, sizeMb: number): Promise<void> {
   const draft = `${image}.new`
   await rm(draft, { force: true })
@@ -13,7 +13,8 @@ export async function makeImage(image: string, sizeMb: number): Promise<void> {
   await file.truncate(sizeMb * MiB).finally(() => file.close())
   const extended = 'lazy_itable_init=1,lazy_journal_init=1,nodiscard'
   await command('mkfs.ext4', ['-q', '-F', '-m', '0', '-i', '8192', '-E', extended, draft])
-  await rename(draft, image)
+  await link(draft, image)
+  await rm(draft)
   await syncFolder(dirname(image))
 }
 

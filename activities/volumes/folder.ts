@@ -2,6 +2,7 @@ import { chmod, chown, lstat, mkdir, readdir, rename, stat } from 'node:fs/promi
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KiB, MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { unlessMissing } from '../../lib/folders/disk-names.ts'
 import { freeBytesOf } from '../../lib/folders/free-bytes.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { removeVolume } from '../app-files/trash.ts'
@@ -24,7 +25,7 @@ export function folderVolumes(root: string): Volumes {
     async ensure(appId, _sizeMb, uid, created = 'now') {
       await makeRoot(root)
       await moveUnless(aside(appId), path(appId))
-      const present = await stat(path(appId)).catch(() => null)
+      const present = await stat(path(appId)).catch(unlessMissing)
       if (!present && created === 'before') throw new VolumeLost(appId)
       if (!present) await demandSpace(root)
       await createLayout(path(appId), uid)
@@ -61,18 +62,16 @@ export function folderVolumes(root: string): Volumes {
     },
     demandRoom: bytes => demandSpace(root, bytes),
     async list() {
-      const names = await readdir(root).catch(() => [])
+      const names = (await readdir(root).catch(unlessMissing)) ?? []
       return names.filter(name => !name.startsWith('.')).sort()
     },
   }
 }
 
-/** Renames, unless the source is missing or the target exists: nothing is ever overwritten. */
+/** Renames, unless the source is missing or the target exists: nothing is ever overwritten. A target that cannot be looked at may exist. */
 export async function moveUnless(from: string, to: string): Promise<void> {
-  if (await stat(to).catch(() => null)) return
-  await rename(from, to).catch(error => {
-    if (error.code !== 'ENOENT') throw error
-  })
+  if (await stat(to).catch(unlessMissing)) return
+  await rename(from, to).catch(unlessMissing)
 }
 
 /** Creates the folders of every volume (port.ts). The application owns its files and nothing above them; only root changes owners. */

@@ -1,6 +1,7 @@
 import { access, mkdir, readdir, readFile, rm, rmdir, stat, statfs } from 'node:fs/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
+import { unlessMissing } from '../../lib/folders/disk-names.ts'
 import { check, command, growFile, growUnmounted, makeImage, smallerThanItsFile } from './ext4-image.ts'
 import { checkedId, createLayout, demandSpace, flushVolume, makeRoot, moveUnless, restrictAccess } from './folder.ts'
 import {
@@ -63,7 +64,7 @@ export function loopVolumes(root: string): Volumes {
   }
 
   async function list(): Promise<string[]> {
-    const names = await readdir(`${root}/images`).catch(() => [])
+    const names = (await readdir(`${root}/images`).catch(unlessMissing)) ?? []
     const ids = names.filter(name => name.endsWith(suffix)).map(name => name.slice(0, -suffix.length))
     return ids.sort()
   }
@@ -76,7 +77,7 @@ export function loopVolumes(root: string): Volumes {
     async ensure(appId, sizeMb, uid, created = 'now') {
       await mkdir(`${root}/images`, { recursive: true, mode: 0o700 })
       await moveUnless(aside(appId), image(appId))
-      const present = await stat(image(appId)).catch(() => null)
+      const present = await stat(image(appId)).catch(unlessMissing)
       // A mount of a removed file still has its files: they can be saved while it is mounted.
       if (!present && created === 'before') throw new VolumeLost(appId)
       // An existing volume starts even on a full disk.
@@ -97,7 +98,7 @@ export function loopVolumes(root: string): Volumes {
     },
 
     async bringBack(appId) {
-      if (!(await stat(aside(appId)).catch(() => null))) return
+      if (!(await stat(aside(appId)).catch(unlessMissing))) return
       await moveUnless(aside(appId), image(appId))
       await mountImage(appId)
     },

@@ -21,6 +21,7 @@ import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import test from 'ava'
 import { openVolumes } from '../../../activities/volumes/choice.ts'
+import { makeImage } from '../../../activities/volumes/ext4-image.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import { loopVolumes } from '../../../activities/volumes/loop.ts'
 import { VolumeLost } from '../../../activities/volumes/port.ts'
@@ -44,8 +45,14 @@ test.after.always(async () => {
   await rm(root, { recursive: true, force: true })
 })
 
-volumesContract(test.serial, 'folders', async () => folderVolumes(`${root}/folders`))
-volumesContract(test.serial, 'loop mounts', async () => loopVolumes(`${root}/loop`))
+volumesContract(test.serial, 'folders', async () => folderVolumes(`${root}/folders`), {
+  stored: id => `${root}/folders/${id}`,
+  aside: id => `${root}/folders/.strays/${id}`,
+})
+volumesContract(test.serial, 'loop mounts', async () => loopVolumes(`${root}/loop`), {
+  stored: id => `${root}/loop/images/${id}.ext4`,
+  aside: id => `${root}/loop/strays/${id}.ext4`,
+})
 
 test.serial('a volume with an enforced size ends at it, without effect on the host', async t => {
   const volumes = loopVolumes(`${root}/loop`)
@@ -143,6 +150,13 @@ test.serial('a volume that became read-only is mounted again once no process use
   await appendFile(note, ' and written')
   t.is(await readFile(note, 'utf8'), 'kept and written')
   await volumes.remove('failed')
+})
+
+test.serial('a new volume takes the place of no file', async t => {
+  const image = `${root}/placed.ext4`
+  await writeFile(image, 'a file system')
+  await t.throwsAsync(makeImage(image, 16), { code: 'EEXIST' })
+  t.is(await readFile(image, 'utf8'), 'a file system')
 })
 
 /** A program that has the volume as a container has it, in a mount namespace of its own: a `cat` that appends its input to a file. */
