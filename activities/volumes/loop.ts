@@ -2,7 +2,16 @@ import { access, mkdir, readdir, readFile, rm, rmdir, stat, statfs } from 'node:
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
 import { unlessMissing } from '../../lib/folders/disk-names.ts'
-import { check, command, growFile, growUnmounted, makeImage, smallerThanItsFile } from './ext4-image.ts'
+import {
+  check,
+  command,
+  growFile,
+  growUnmounted,
+  lengthen,
+  makeImage,
+  sizesOf,
+  smallerThanItsFile,
+} from './ext4-image.ts'
 import { checkedId, createLayout, demandSpace, flushVolume, makeRoot, moveUnless, restrictAccess } from './folder.ts'
 import {
   devices,
@@ -42,6 +51,9 @@ export function loopVolumes(root: string): Volumes {
     const used = await loopDeviceOf(file)
     if (used) return mountUsed(used, folder)
     if (readOnly) await check(file)
+    const sizes = await sizesOf(file)
+    // One whose superblock is damaged is repaired below, as far as it can be.
+    if (sizes.system > sizes.file) await lengthen(file).catch(ignoreError('the mount reports it'))
     // A volume that cannot grow is of use nevertheless.
     if (await smallerThanItsFile(file))
       await growUnmounted(file).catch(ignoreError('it grows when it is mounted again'))
@@ -86,7 +98,7 @@ export function loopVolumes(root: string): Volumes {
         await makeImage(image(appId), sizeMb)
       }
       await mountImage(appId)
-      if (present && present.size < sizeMb * MiB) await growFile(image(appId), sizeMb)
+      if (present && present.size < sizeMb * MiB) await growFile(image(appId), sizeMb * MiB)
       if (present && (await smallerThanItsFile(image(appId)))) await growMounted(appId)
       await createLayout(path(appId), uid)
     },

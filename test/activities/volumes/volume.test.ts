@@ -279,6 +279,38 @@ test.serial('a file system that was damaged by a power cut is repaired', async t
   await volumes.remove('hurt')
 })
 
+test.serial(
+  'a volume whose file was left shorter than its file system by a power cut is mounted again, with its files',
+  async t => {
+    const volumes = loopVolumes(`${root}/loop`)
+    const image = `${root}/loop/images/short.ext4`
+    const note = `${volumes.path('short')}/files/note`
+    const shorten = async () => {
+      await run('umount', [volumes.path('short')])
+      await truncate(image, 64 * MiB)
+      await run('resize2fs', [image])
+      await truncate(image, 16 * MiB)
+    }
+    await volumes.ensure('short', 16, 10_001)
+    await writeFile(note, 'kept')
+    // The size that the volume is to have, as in an attempt at the same growth, or a smaller or larger one, or unknown after a reboot.
+    const attempts = [64, 16, 128].map(megabytes => () => volumes.ensure('short', megabytes, 10_001, 'before'))
+    for (const again of [...attempts, () => loopVolumes(`${root}/loop`).remountAll()]) {
+      await shorten()
+      await again()
+      t.is(await readFile(note, 'utf8'), 'kept')
+      await writeFile(`${volumes.path('short')}/files/big`, Buffer.alloc(40 * MiB))
+      await rm(`${volumes.path('short')}/files/big`)
+      await run('umount', [volumes.path('short')])
+      t.is(await damage(image), 'none')
+      await volumes.remove('short')
+      await volumes.ensure('short', 16, 10_001)
+      await writeFile(note, 'kept')
+    }
+    await volumes.remove('short')
+  },
+)
+
 test.serial('a full disk of the host is reported as such and leaves nothing', async t => {
   const outer = loopVolumes(`${root}/loop`)
   await outer.ensure('small-disk', 40, 10_001)
