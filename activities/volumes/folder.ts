@@ -14,9 +14,13 @@ const reservedMb = 64
 /** A volume of so many files that adding them up takes longer counts as empty. */
 const sumSeconds = 25
 
+/** All volumes are added up no more often: that reads the disk. */
+const sumAgainMs = 600_000
+
 /** Volumes as plain folders under `root`: callers check sizes, nothing enforces them. */
 export function folderVolumes(root: string): Volumes {
   const path = (appId: string) => `${root}/${checkedId(appId)}`
+  let summed = { at: Number.NEGATIVE_INFINITY, bytes: 0 }
   // No id starts with a dot.
   const aside = (appId: string) => `${root}/.strays/${checkedId(appId)}`
   return {
@@ -52,13 +56,13 @@ export function folderVolumes(root: string): Volumes {
     },
     device: async () => null,
     async usedBytes(appId) {
-      // `du` walks by descriptor and follows no links: whatever a program creates, it can only change the number.
-      // What vanishes while it walks is an error of its own, and the sum is printed nevertheless.
-      const { stdout }: { stdout: string } = await runProcess('du', ['-sk', path(appId)], {
-        env: systemEnvironment,
-        timeoutMs: sumSeconds * 1000,
-      }).catch(error => error)
-      return (Number.parseInt(stdout, 10) || 0) * KiB
+      return sumOf([path(appId)])
+    },
+    async allocatedBytes() {
+      if (performance.now() - summed.at < sumAgainMs) return summed.bytes
+      const bytes = await sumOf(['--exclude=.strays', root])
+      summed = { at: performance.now(), bytes }
+      return bytes
     },
     demandRoom: bytes => demandSpace(root, bytes),
     async list() {
@@ -66,6 +70,18 @@ export function folderVolumes(root: string): Volumes {
       return names.filter(name => !name.startsWith('.')).sort()
     },
   }
+}
+
+/**
+ * Bytes that a folder takes. `du` walks by descriptor and follows no links: whatever a program creates, it can only change the number. What
+ * vanishes while it walks is an error of its own, and the sum is printed nevertheless.
+ */
+async function sumOf(args: string[]): Promise<number> {
+  const { stdout }: { stdout: string } = await runProcess('du', ['-sk', ...args], {
+    env: systemEnvironment,
+    timeoutMs: sumSeconds * 1000,
+  }).catch(error => error)
+  return (Number.parseInt(stdout, 10) || 0) * KiB
 }
 
 /** Renames, unless the source is missing or the target exists: nothing is ever overwritten. A target that cannot be looked at may exist. */

@@ -167,6 +167,12 @@ export function loopVolumes(root: string): Volumes {
       return (blocks - bfree) * bsize
     },
 
+    async allocatedBytes() {
+      let blocks = 0
+      for (const appId of await list()) blocks += (await stat(image(appId)).catch(unlessMissing))?.blocks ?? 0
+      return blocks * 512
+    },
+
     demandRoom: bytes => demandSpace(root, bytes),
   }
 }

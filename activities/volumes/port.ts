@@ -51,6 +51,8 @@ export interface Volumes {
   device(volumeId: string): Promise<string | null>
   /** Bytes used by the application's files and releases. */
   usedBytes(volumeId: string): Promise<number>
+  /** Bytes of the host's disk that all volumes have allocated, without those that are set aside: nothing is promised for these. */
+  allocatedBytes(): Promise<number>
   /** Rejects with NoSpaceLeft unless the host's disk has room for `bytes` more, and a reserve: volumes are as large as what is in them. */
   demandRoom(bytes: number): Promise<void>
   list(): Promise<string[]>

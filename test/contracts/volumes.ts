@@ -177,6 +177,23 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     await volumes.remove(app)
   })
 
+  test(`${name}: what volumes have allocated is what was written, not their sizes, nor what is set aside`, async t => {
+    const app = id()
+    const volumes = await open()
+    const allocated = async () => (await open()).allocatedBytes()
+    const none = await allocated()
+    await volumes.ensure(app, 64, 10_001)
+    const before = await allocated()
+    await writeFile(`${volumes.path(app)}/files/data`, Buffer.alloc(8 * MiB, 7))
+    await volumes.flush(app)
+    const grown = (await allocated()) - before
+    t.true(grown >= 8 * MiB && grown < 12 * MiB, String(grown))
+    t.true(before - none < 8 * MiB, String(before - none))
+    await volumes.setAside(app)
+    t.is(await allocated(), none)
+    await volumes.remove(app)
+  })
+
   test(`${name}: what the disk of the host has no room for is refused, with how much it has`, async t => {
     const app = id()
     const volumes = await open()
