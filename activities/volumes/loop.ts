@@ -1,4 +1,5 @@
 import { access, mkdir, readdir, readFile, rm, rmdir, stat, statfs } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
 import { unlessMissing } from '../../lib/folders/disk-names.ts'
@@ -39,24 +40,40 @@ export function loopVolumes(root: string): Volumes {
   const aside = (appId: string) => `${root}/strays/${checkedId(appId)}${suffix}`
 
   async function mountImage(appId: string): Promise<void> {
-    const [file, folder] = [image(appId), path(appId)]
     // The file below a mount was removed, or replaced by another one, which is used then.
-    for (const device of await devices(folder)) if (await isRemoved(device)) await unmount(folder)
+    for (const device of await devices(path(appId))) if (await isRemoved(device)) await unmount(path(appId))
     // After the host's disk was full or failed, the kernel allows no writes until the volume is mounted again.
-    const readOnly = await isReadOnly(folder)
-    if (readOnly) await unmountIfIdle(folder)
-    if ((await devices(folder)).length > 0) return
+    if (await isReadOnly(path(appId))) await mountAgain(appId, check)
+    if ((await devices(path(appId))).length === 0) await mountUnmounted(appId)
+  }
+
+  /**
+   * Unmounts a volume, repairs it if that is asked for, and mounts it, grown to the size of its file; unless a program uses it. A container
+   * that is about to start has all mounts of the host for a moment, so it is tried some times, with the volume mounted in between.
+   */
+  async function mountAgain(appId: string, repair?: (image: string) => Promise<void>): Promise<void> {
+    for (let tries = 1; await unmountIfIdle(path(appId)); tries++) {
+      if ((await mountUnmounted(appId, repair)) === 'alone' || tries === maxTries) return
+      await sleep(tryEveryMs)
+    }
+  }
+
+  /** 'in use': nothing is mounted here, but a container has a mount of its own; that file system is mounted here too, and is otherwise left alone. */
+  async function mountUnmounted(appId: string, repair?: (image: string) => Promise<void>): Promise<'alone' | 'in use'> {
+    const [file, folder] = [image(appId), path(appId)]
     await makeRoot(`${root}/mounts`)
     await mkdir(folder, { recursive: true, mode: 0o700 })
     const used = await loopDeviceOf(file)
-    if (used) return mountUsed(used, folder)
-    if (readOnly) await check(file)
+    if (used) {
+      await mountUsed(used, folder)
+      return 'in use'
+    }
+    await repair?.(file)
     const sizes = await sizesOf(file)
     // One whose superblock is damaged is repaired below, as far as it can be.
     if (sizes.system > sizes.file) await lengthen(file).catch(ignoreError('the mount reports it'))
-    // A volume that cannot grow is of use nevertheless.
-    if (await smallerThanItsFile(file))
-      await growUnmounted(file).catch(ignoreError('it grows when it is mounted again'))
+    // A volume that cannot grow is of use nevertheless; growth that was given up asks for a check.
+    if (sizes.system < sizes.file) await growUnmounted(file).catch(() => check(file))
     const mount = () => command('mount', ['-t', 'ext4', '-o', `loop,${mountOptions}`, file, folder])
     await mount().catch(async error => {
       if (await loopDeviceOf(file)) throw error
@@ -64,15 +81,7 @@ export function loopVolumes(root: string): Volumes {
       await check(file)
       await mount()
     })
-  }
-
-  /**
-   * For a larger plan. If the kernel refuses while it is mounted (it requires CAP_SYS_RESOURCE), it is mounted again, and what a program
-   * uses grows when it is mounted the next time.
-   */
-  async function growMounted(appId: string): Promise<void> {
-    if (await growInUse(path(appId))) return
-    if (await unmountIfIdle(path(appId))) await mountImage(appId)
+    return 'alone'
   }
 
   async function list(): Promise<string[]> {
@@ -99,7 +108,9 @@ export function loopVolumes(root: string): Volumes {
       }
       await mountImage(appId)
       if (present && present.size < sizeMb * MiB) await growFile(image(appId), sizeMb * MiB)
-      if (present && (await smallerThanItsFile(image(appId)))) await growMounted(appId)
+      // For a larger plan. Where the kernel refuses it in use (it requires CAP_SYS_RESOURCE), what a program uses grows by a later call.
+      if (present && (await smallerThanItsFile(image(appId))) && !(await growInUse(path(appId))))
+        await mountAgain(appId)
       await createLayout(path(appId), uid)
     },
 
@@ -186,18 +197,20 @@ async function mountUsed(device: string, folder: string): Promise<void> {
   await mount(mountOptions).catch(() => mount(`ro,${mountOptions}`))
 }
 
-/** Whether the kernel lets a mounted file system grow to the size of its file. */
+/** Half a second, several times as long as the engine needs to give a container its own mounts. */
+const maxTries = 10
+const tryEveryMs = 50
+
+/** Whether a mounted file system has grown to the size of its file. */
 async function growInUse(mountPoint: string): Promise<boolean> {
   const [device] = await devices(mountPoint)
   if (!device) throw new Error(`${mountPoint} is not mounted.`)
-  await command('losetup', ['--set-capacity', device])
-  return command('resize2fs', [device]).then(
-    () => true,
-    error => {
-      if (!/permission denied/i.test(String(error.cause?.stderr ?? error.stderr))) throw error
-      return false
-    },
-  )
+  return command('losetup', ['--set-capacity', device])
+    .then(() => command('resize2fs', [device]))
+    .then(
+      () => true,
+      () => false,
+    )
 }
 
 /** Why this machine cannot have such volumes, or null. Creates a volume of 8 MB as a test. */

@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { command } from './ext4-image.ts'
 
@@ -34,22 +33,13 @@ async function mountsAt(mountPoint: string): Promise<Mount[]> {
 
 /**
  * The loop device that has this file, as `/dev/<name>`, or null. A file that is mounted nowhere here may be in use all the same: a container
- * has a mount of its own, which an unmount of ours leaves alone. One that is only about to start has all mounts for a moment, so that the
- * device is looked for again.
+ * has a mount of its own, which an unmount of ours leaves alone.
  */
 export async function loopDeviceOf(image: string): Promise<string | null> {
-  for (let looks = 1; ; looks++) {
-    const list = ['--associated', image, '--noheadings', '--output', 'NAME']
-    const { stdout } = await runProcess('losetup', list, { env: systemEnvironment })
-    const [device = ''] = stdout.split('\n')
-    if (device === '' || looks === maxLooks) return device || null
-    await sleep(lookEveryMs)
-  }
+  const list = ['--associated', image, '--noheadings', '--output', 'NAME']
+  const { stdout } = await runProcess('losetup', list, { env: systemEnvironment })
+  return stdout.split('\n')[0] || null
 }
-
-/** Half a second, several times as long as the engine needs to give a container its own mounts. */
-const maxLooks = 11
-const lookEveryMs = 50
 
 /** Whether the file behind a loop device was removed. */
 export async function isRemoved(device: string): Promise<boolean> {
