@@ -15,6 +15,8 @@ export const roundSeconds = {
   firewall: 10,
   /** Whether disks of applications and databases are mounted and writable. */
   disks: 30,
+  /** What a host promises of its disk. */
+  diskPromise: 60,
   /** Images of databases that a host could not get are tried again. */
   databaseImages: 600,
   /** Whether a host still has the images that it prepared for applications, and which are used now. */

@@ -106,17 +106,17 @@ export function releaseStarts(
    * the caller need not wait for the lane to record the outcome.
    */
   async function startAgain(input: StepOf): Promise<StoppedContainer> {
-    const { ended, coming } = await turn('stopApp', input, async step => {
+    const { ended, coming, again } = await turn('stopApp', input, async step => {
       const release = step.serving()
       const coming = readyForCommand(step, release)
       coming.catch(ignoreError('the start reports it; after a failed stop it is of no interest'))
       const name = appContainerName(release)
       await engine.stop(name, stopGraceSeconds)
-      return { ended: await engine.inspect(name), coming }
+      return { ended: await engine.inspect(name), coming, again: () => readyForCommand(step, release) }
     })
     const exit = exitOf(ended)
     reportToLane(exit)
-    const ready = await coming
+    const ready = (await waitedForItsEnd(input, coming)) ? await again() : await coming
     return turn('startApp', ready.release, async step => {
       const started = await startNow(step, ready, ended)
       // A later attempt, which waits for this turn, must find the operation ended, or that it has to stop and start once more.
@@ -126,6 +126,12 @@ export function releaseStarts(
       )
       return { ...exit, started, ...(recorded && { recorded }) }
     })
+  }
+
+  /** Whether the disk is to be repaired, or to grow, now that no program uses it; once what was made ready meanwhile has come, or failed. */
+  async function waitedForItsEnd({ appId }: StepOf, coming: Promise<ReadyStart>): Promise<boolean> {
+    await Promise.allSettled([coming])
+    return volumes.waits(appId).catch(() => false) // a lost disk: what was made ready meanwhile reports it
   }
 
   return {

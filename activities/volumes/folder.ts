@@ -2,6 +2,7 @@ import { chmod, chown, lstat, mkdir, readdir, rename, stat } from 'node:fs/promi
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KiB, MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { unlessMissing } from '../../lib/folders/disk-names.ts'
 import { freeBytesOf } from '../../lib/folders/free-bytes.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { removeVolume } from '../app-files/trash.ts'
@@ -13,9 +14,13 @@ const reservedMb = 64
 /** A volume of so many files that adding them up takes longer counts as empty. */
 const sumSeconds = 25
 
+/** All volumes are added up no more often: that reads the disk. */
+const sumAgainMs = 600_000
+
 /** Volumes as plain folders under `root`: callers check sizes, nothing enforces them. */
 export function folderVolumes(root: string): Volumes {
   const path = (appId: string) => `${root}/${checkedId(appId)}`
+  let summed = { at: Number.NEGATIVE_INFINITY, bytes: 0 }
   // No id starts with a dot.
   const aside = (appId: string) => `${root}/.strays/${checkedId(appId)}`
   return {
@@ -24,11 +29,12 @@ export function folderVolumes(root: string): Volumes {
     async ensure(appId, _sizeMb, uid, created = 'now') {
       await makeRoot(root)
       await moveUnless(aside(appId), path(appId))
-      const present = await stat(path(appId)).catch(() => null)
+      const present = await stat(path(appId)).catch(unlessMissing)
       if (!present && created === 'before') throw new VolumeLost(appId)
       if (!present) await demandSpace(root)
       await createLayout(path(appId), uid)
     },
+    waits: async () => false,
     async setAside(appId) {
       await mkdir(`${root}/.strays`, { recursive: true, mode: 0o700 })
       await moveUnless(path(appId), aside(appId))
@@ -50,28 +56,38 @@ export function folderVolumes(root: string): Volumes {
     },
     device: async () => null,
     async usedBytes(appId) {
-      // `du` walks by descriptor and follows no links: whatever a program creates, it can only change the number.
-      // What vanishes while it walks is an error of its own, and the sum is printed nevertheless.
-      const { stdout }: { stdout: string } = await runProcess('du', ['-sk', path(appId)], {
-        env: systemEnvironment,
-        timeoutMs: sumSeconds * 1000,
-      }).catch(error => error)
-      return (Number.parseInt(stdout, 10) || 0) * KiB
+      return sumOf([path(appId)])
+    },
+    async allocatedBytes() {
+      if (performance.now() - summed.at < sumAgainMs) return summed.bytes
+      const bytes = await sumOf(['--exclude=.strays', root])
+      summed = { at: performance.now(), bytes }
+      return bytes
     },
     demandRoom: bytes => demandSpace(root, bytes),
     async list() {
-      const names = await readdir(root).catch(() => [])
+      const names = (await readdir(root).catch(unlessMissing)) ?? []
       return names.filter(name => !name.startsWith('.')).sort()
     },
   }
 }
 
-/** Renames, unless the source is missing or the target exists: nothing is ever overwritten. */
+/**
+ * Bytes that a folder takes. `du` walks by descriptor and follows no links: whatever a program creates, it can only change the number. What
+ * vanishes while it walks is an error of its own, and the sum is printed nevertheless.
+ */
+async function sumOf(args: string[]): Promise<number> {
+  const { stdout }: { stdout: string } = await runProcess('du', ['-sk', ...args], {
+    env: systemEnvironment,
+    timeoutMs: sumSeconds * 1000,
+  }).catch(error => error)
+  return (Number.parseInt(stdout, 10) || 0) * KiB
+}
+
+/** Renames, unless the source is missing or the target exists: nothing is ever overwritten. A target that cannot be looked at may exist. */
 export async function moveUnless(from: string, to: string): Promise<void> {
-  if (await stat(to).catch(() => null)) return
-  await rename(from, to).catch(error => {
-    if (error.code !== 'ENOENT') throw error
-  })
+  if (await stat(to).catch(unlessMissing)) return
+  await rename(from, to).catch(unlessMissing)
 }
 
 /** Creates the folders of every volume (port.ts). The application owns its files and nothing above them; only root changes owners. */

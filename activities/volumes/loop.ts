@@ -1,8 +1,30 @@
 import { access, mkdir, readdir, readFile, rm, rmdir, stat, statfs } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
-import { check, command, growFile, growUnmounted, makeImage, smallerThanItsFile } from './ext4-image.ts'
+import { unlessMissing } from '../../lib/folders/disk-names.ts'
+import {
+  check,
+  command,
+  growFile,
+  growUnmounted,
+  lengthen,
+  makeImage,
+  sizesOf,
+  smallerThanItsFile,
+} from './ext4-image.ts'
 import { checkedId, createLayout, demandSpace, flushVolume, makeRoot, moveUnless, restrictAccess } from './folder.ts'
+import {
+  devices,
+  inTable,
+  isReadOnly,
+  isRemoved,
+  isUnwritable,
+  loopDeviceOf,
+  mountsIn,
+  unmount,
+  unmountIfIdle,
+} from './mounts.ts'
 import { type VolumeFault, VolumeLost, type Volumes } from './port.ts'
 
 const suffix = '.ext4'
@@ -21,31 +43,49 @@ export function loopVolumes(root: string): Volumes {
     // The file below a mount was removed, or replaced by another one, which is used then.
     for (const device of await devices(path(appId))) if (await isRemoved(device)) await unmount(path(appId))
     // After the host's disk was full or failed, the kernel allows no writes until the volume is mounted again.
-    const readOnly = await isReadOnly(path(appId))
-    if (readOnly && (await unmountIfIdle(path(appId)))) await check(image(appId))
-    if ((await devices(path(appId))).length > 0) return
-    await makeRoot(`${root}/mounts`)
-    await mkdir(path(appId), { recursive: true, mode: 0o700 })
-    if (await smallerThanItsFile(image(appId))) await growUnmounted(image(appId))
-    const mount = () => command('mount', ['-t', 'ext4', '-o', mountOptions, image(appId), path(appId)])
-    await mount().catch(async () => {
-      // Only a file system that a power cut has damaged gets here.
-      await check(image(appId))
-      await mount()
-    })
+    if (await isReadOnly(path(appId))) await mountAgain(appId, check)
+    if ((await devices(path(appId))).length === 0) await mountUnmounted(appId)
   }
 
   /**
-   * For a larger plan. If the kernel refuses while it is mounted (it requires CAP_SYS_RESOURCE), it is mounted again, and what a program
-   * uses grows when it is mounted the next time.
+   * Unmounts a volume, repairs it if that is asked for, and mounts it, grown to the size of its file; unless a program uses it. A container
+   * that is about to start has all mounts of the host for a moment, so it is tried some times, with the volume mounted in between.
    */
-  async function growMounted(appId: string): Promise<void> {
-    if (await growInUse(path(appId))) return
-    if (await unmountIfIdle(path(appId))) await mountImage(appId)
+  async function mountAgain(appId: string, repair?: (image: string) => Promise<void>): Promise<void> {
+    for (let tries = 1; await unmountIfIdle(path(appId)); tries++) {
+      if ((await mountUnmounted(appId, repair)) === 'alone' || tries === maxTries) return
+      await sleep(tryEveryMs)
+    }
+  }
+
+  /** 'in use': nothing is mounted here, but a container has a mount of its own; that file system is mounted here too, and is otherwise left alone. */
+  async function mountUnmounted(appId: string, repair?: (image: string) => Promise<void>): Promise<'alone' | 'in use'> {
+    const [file, folder] = [image(appId), path(appId)]
+    await makeRoot(`${root}/mounts`)
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    const used = await loopDeviceOf(file)
+    if (used) {
+      await mountUsed(used, folder)
+      return 'in use'
+    }
+    await repair?.(file)
+    const sizes = await sizesOf(file)
+    // One whose superblock is damaged is repaired below, as far as it can be.
+    if (sizes.system > sizes.file) await lengthen(file).catch(ignoreError('the mount reports it'))
+    // A volume that cannot grow is of use nevertheless; growth that was given up asks for a check.
+    if (sizes.system < sizes.file) await growUnmounted(file).catch(() => check(file))
+    const mount = () => command('mount', ['-t', 'ext4', '-o', `loop,${mountOptions}`, file, folder])
+    await mount().catch(async error => {
+      if (await loopDeviceOf(file)) throw error
+      // Only a file system that a power cut has damaged gets here.
+      await check(file)
+      await mount()
+    })
+    return 'alone'
   }
 
   async function list(): Promise<string[]> {
-    const names = await readdir(`${root}/images`).catch(() => [])
+    const names = (await readdir(`${root}/images`).catch(unlessMissing)) ?? []
     const ids = names.filter(name => name.endsWith(suffix)).map(name => name.slice(0, -suffix.length))
     return ids.sort()
   }
@@ -58,7 +98,7 @@ export function loopVolumes(root: string): Volumes {
     async ensure(appId, sizeMb, uid, created = 'now') {
       await mkdir(`${root}/images`, { recursive: true, mode: 0o700 })
       await moveUnless(aside(appId), image(appId))
-      const present = await stat(image(appId)).catch(() => null)
+      const present = await stat(image(appId)).catch(unlessMissing)
       // A mount of a removed file still has its files: they can be saved while it is mounted.
       if (!present && created === 'before') throw new VolumeLost(appId)
       // An existing volume starts even on a full disk.
@@ -67,8 +107,10 @@ export function loopVolumes(root: string): Volumes {
         await makeImage(image(appId), sizeMb)
       }
       await mountImage(appId)
-      if (present && present.size < sizeMb * MiB) await growFile(image(appId), sizeMb)
-      if (present && (await smallerThanItsFile(image(appId)))) await growMounted(appId)
+      if (present && present.size < sizeMb * MiB) await growFile(image(appId), sizeMb * MiB)
+      // For a larger plan. Where the kernel refuses it in use (it requires CAP_SYS_RESOURCE), what a program uses grows by a later call.
+      if (present && (await smallerThanItsFile(image(appId))) && !(await growInUse(path(appId))))
+        await mountAgain(appId)
       await createLayout(path(appId), uid)
     },
 
@@ -79,7 +121,7 @@ export function loopVolumes(root: string): Volumes {
     },
 
     async bringBack(appId) {
-      if (!(await stat(aside(appId)).catch(() => null))) return
+      if (!(await stat(aside(appId)).catch(unlessMissing))) return
       await moveUnless(aside(appId), image(appId))
       await mountImage(appId)
     },
@@ -122,6 +164,10 @@ export function loopVolumes(root: string): Volumes {
       return new Map(appIds.flatMap(fault))
     },
 
+    async waits(appId) {
+      return (await isReadOnly(path(appId))) || (await smallerThanItsFile(image(appId)))
+    },
+
     async device(appId) {
       return (await devices(path(appId)))[0] ?? null
     },
@@ -132,84 +178,40 @@ export function loopVolumes(root: string): Volumes {
       return (blocks - bfree) * bsize
     },
 
+    async allocatedBytes() {
+      let blocks = 0
+      for (const appId of await list()) blocks += (await stat(image(appId)).catch(unlessMissing))?.blocks ?? 0
+      return blocks * 512
+    },
+
     demandRoom: bytes => demandSpace(root, bytes),
   }
 }
 
 /** `discard` returns the space of deleted files to the host; unused inode tables are never written. */
-const mountOptions = 'loop,nodev,nosuid,noatime,discard,noinit_itable'
+const mountOptions = 'nodev,nosuid,noatime,discard,noinit_itable'
 
-/** Whether the kernel lets a mounted file system grow to the size of its file. */
+/** Mounts a file system that containers use. One that became read-only is so in all of its mounts, and nothing else is accepted for another. */
+async function mountUsed(device: string, folder: string): Promise<void> {
+  const mount = (options: string) => command('mount', ['-t', 'ext4', '-o', options, device, folder])
+  await mount(mountOptions).catch(() => mount(`ro,${mountOptions}`))
+}
+
+/** Half a second, several times as long as the engine needs to give a container its own mounts. */
+const maxTries = 10
+const tryEveryMs = 50
+
+/** Whether a mounted file system has grown to the size of its file. */
 async function growInUse(mountPoint: string): Promise<boolean> {
   const [device] = await devices(mountPoint)
   if (!device) throw new Error(`${mountPoint} is not mounted.`)
-  await command('losetup', ['--set-capacity', device])
-  return command('resize2fs', [device]).then(
-    () => true,
-    error => {
-      if (!/permission denied/i.test(String(error.cause?.stderr ?? error.stderr))) throw error
-      return false
-    },
-  )
+  return command('losetup', ['--set-capacity', device])
+    .then(() => command('resize2fs', [device]))
+    .then(
+      () => true,
+      () => false,
+    )
 }
-
-/** Unmounts until nothing is mounted there; lazily when a process still uses it. */
-async function unmount(mountPoint: string): Promise<void> {
-  while ((await devices(mountPoint)).length > 0) {
-    await command('umount', [mountPoint]).catch(() => command('umount', ['--lazy', mountPoint]))
-  }
-}
-
-/** Devices mounted at this path, as the kernel lists them. */
-async function devices(mountPoint: string): Promise<string[]> {
-  return (await mountsAt(mountPoint)).map(({ device }) => device)
-}
-
-/** Whether the mount here cannot be written to; false where nothing is mounted. */
-async function isReadOnly(mountPoint: string): Promise<boolean> {
-  return (await mountsAt(mountPoint)).some(isUnwritable)
-}
-
-/** Unmounts unless a process uses it; false, without a change, if one does. */
-async function unmountIfIdle(mountPoint: string): Promise<boolean> {
-  return command('umount', [mountPoint]).then(
-    () => true,
-    () => false,
-  )
-}
-
-async function mountsAt(mountPoint: string): Promise<Mount[]> {
-  return mountsIn(await readFile('/proc/self/mounts', 'utf8')).get(inTable(mountPoint)) ?? []
-}
-
-/** Whether the file behind a loop device was removed. */
-async function isRemoved(device: string): Promise<boolean> {
-  const file = await readFile(`/sys/block/${device.replace('/dev/', '')}/loop/backing_file`, 'utf8').catch(() => '')
-  return file.trimEnd().endsWith(' (deleted)')
-}
-
-interface Mount {
-  device: string
-  options: string[]
-}
-
-/** The mounts of a table such as /proc/self/mounts, by their escaped mount point. */
-function mountsIn(table: string): Map<string, Mount[]> {
-  const mounts = new Map<string, Mount[]>()
-  for (const line of table.split('\n')) {
-    const [device = '', mountPoint, , options = ''] = line.split(' ')
-    if (mountPoint) mounts.set(mountPoint, [...(mounts.get(mountPoint) ?? []), { device, options: options.split(',') }])
-  }
-  return mounts
-}
-
-/** A path as the kernel escapes it in its table. */
-const inTable = (path: string): string =>
-  path.replace(/[\s\\]/g, character => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
-
-/** Whether a mount no longer accepts writes. */
-const isUnwritable = ({ options }: Mount): boolean =>
-  options.some(option => /^(ro|emergency_ro|shutdown)$/.test(option))
 
 /** Why this machine cannot have such volumes, or null. Creates a volume of 8 MB as a test. */
 export async function loopRefusal(root: string): Promise<string | null> {

@@ -27,9 +27,12 @@ export interface Volumes {
   path(volumeId: string): string
   /**
    * Creates or adopts a volume, also one that was set aside; mounted on return. `uid` owns `files/`. Rejects with
-   * NoSpaceLeft (lib/folders/no-space-left.ts), and with VolumeLost when one that was `created` before is missing.
+   * NoSpaceLeft (lib/folders/no-space-left.ts), and with VolumeLost when one that was `created` before is missing. A repair, and where
+   * the kernel requires it growth, is left for a later call while a program uses the volume, in a container too.
    */
   ensure(volumeId: string, sizeMb: number, uid: number, created?: Created): Promise<void>
+  /** Whether a volume that exists is to be repaired or to grow once no program uses it, by the next `ensure`. */
+  waits(volumeId: string): Promise<boolean>
   /** The faults of these volumes; healthy ones are left out. */
   faults(volumeIds: readonly string[]): Promise<Map<string, VolumeFault>>
   /** Unmounts it and moves it where `list` does not see it, until it is brought back or removed; missing is success. */
@@ -48,6 +51,8 @@ export interface Volumes {
   device(volumeId: string): Promise<string | null>
   /** Bytes used by the application's files and releases. */
   usedBytes(volumeId: string): Promise<number>
+  /** Bytes of the host's disk that all volumes have allocated, without those that are set aside: nothing is promised for these. */
+  allocatedBytes(): Promise<number>
   /** Rejects with NoSpaceLeft unless the host's disk has room for `bytes` more, and a reserve: volumes are as large as what is in them. */
   demandRoom(bytes: number): Promise<void>
   list(): Promise<string[]>

@@ -8,6 +8,7 @@ export interface HostRow {
   address: string
   read_url: string | null
   memory_mb: number
+  /** What it promises of its disk, which changes with what else uses that. */
   disk_mb: number
   protections: Record<string, string>
   /** What its builds use, by name. */
@@ -65,6 +66,11 @@ export async function registerHost(db: Db, host: HostRegistration): Promise<void
 /** Records that the host is alive. */
 export async function recordHostSeen(db: Db, id: string): Promise<void> {
   await db('hosts').where({ id }).update({ last_seen_at: db.fn.now() })
+}
+
+/** Records what a host promises of its disk. What is reserved already stays, also where that is more. */
+export async function recordDiskPromise(db: Db, id: string, diskMb: number): Promise<void> {
+  await db('hosts').where({ id }).update({ disk_mb: diskMb })
 }
 
 /** Records the state of one protection of a host, for people. */

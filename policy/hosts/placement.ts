@@ -9,6 +9,38 @@ export interface HostCapacity {
   reservedDiskMb: number
 }
 
+/** What a host promises of its disk (docs/decisions/quota-volumes.md). */
+export const diskPromise = {
+  /** Part of the disk, and max MB of it, that stay for all but volumes: images, builds, dumps and logs, and where it is the same disk, Postgres and objects. */
+  reserveShare: 0.1,
+  maxReserveMb: 20_480,
+  /** The figure is recorded again when it differs by this part of it, and by this many MB, so that what lasts a moment does not move it. */
+  stepShare: 0.02,
+  minStepMb: 64,
+} as const
+
+/** The disk of a host in MB. */
+export interface DiskUse {
+  wholeMb: number
+  freeMb: number
+  /** What the files of volumes have allocated: less than their sizes, which are what is promised. */
+  volumesMb: number
+  /** What the caches of builds may use, and what they do. */
+  cachesMb: number
+  cachedMb: number
+}
+
+/** MB of a disk for volumes, those that exist included: what anything else uses is not there to be promised. */
+export function promisedDiskMb({ wholeMb, freeMb, volumesMb, cachesMb, cachedMb }: DiskUse): number {
+  const reserveMb = Math.min(diskPromise.maxReserveMb, wholeMb * diskPromise.reserveShare)
+  const ownMb = freeMb + volumesMb + Math.min(cachedMb, cachesMb)
+  return Math.max(0, Math.floor(Math.min(ownMb, wholeMb) - cachesMb - reserveMb))
+}
+
+/** Whether a promise has changed by so much that placement should know. */
+export const isOtherPromise = (beforeMb: number, nowMb: number): boolean =>
+  Math.abs(nowMb - beforeMb) >= Math.max(diskPromise.minStepMb, beforeMb * diskPromise.stepShare)
+
 export interface Need {
   memoryMb: number
   diskMb: number

@@ -9,9 +9,11 @@ import { filesystemStore } from '../../activities/objects/filesystem.ts'
 import { segmentPath } from '../../activities/objects/meter.ts'
 import { Journal } from '../../activities/placement/journal.ts'
 import { readManifest, writeManifest } from '../../activities/placement/manifest.ts'
+import { growFile } from '../../activities/volumes/ext4-image.ts'
 import { folderVolumes } from '../../activities/volumes/folder.ts'
 import { loopVolumes } from '../../activities/volumes/loop.ts'
 import { openSecrets, saveSecrets } from '../../cli/installation/secrets.ts'
+import { MiB } from '../../lib/bytes.ts'
 import { syncFolderNow } from '../../lib/folders/sync-folder.ts'
 import { Tree } from '../../lib/folders/tree.ts'
 import { newId } from '../../policy/ids.ts'
@@ -191,4 +193,12 @@ test.serial('the secrets of an installation survive before they are used', async
     async folder => void openSecrets(folder),
   )
   t.is(openSecrets(changed).userId, 'ana')
+})
+
+test.serial('the file of a volume has its new size before the file system in it is to have that', async t => {
+  const left = await afterCut(
+    folder => growFile(`${folder}/image`, 64 * MiB),
+    folder => writeFile(`${folder}/image`, body),
+  )
+  t.is((await stat(`${left}/image`)).size, 64 * MiB)
 })

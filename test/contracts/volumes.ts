@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { chmod, mkdir, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readlink, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 import type { SerialFn } from 'ava'
@@ -9,8 +9,14 @@ import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 
 const run = promisify(execFile)
 
+/** Where a volume is on the disk of the host, and where it is while it is set aside. */
+interface Where {
+  stored(id: string): string
+  aside(id: string): string
+}
+
 /** The contract of every kind of volume. `open` returns the same storage each time, as a restarted host process sees it. */
-export function volumesContract(test: SerialFn, name: string, open: () => Promise<Volumes>): void {
+export function volumesContract(test: SerialFn, name: string, open: () => Promise<Volumes>, where: Where): void {
   const id = () =>
     [...crypto.getRandomValues(new Uint8Array(12))].map(byte => byte.toString(16).padStart(2, '0')).join('')
 
@@ -39,6 +45,38 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     await volumes.ensure(app, 16, 10_001, 'before')
     await volumes.setAside(app)
     await volumes.ensure(app, 16, 10_001, 'before')
+    await volumes.remove(app)
+  })
+
+  test(`${name}: a volume that cannot be looked at is neither lost nor replaced`, async t => {
+    const app = id()
+    const volumes = await open()
+    await volumes.ensure(app, 16, 10_001)
+    await volumes.setAside(app)
+    const [stored, aside] = [where.stored(app), where.aside(app)]
+    // As after an error of the disk: the system says neither that it is there nor that it is missing.
+    const unreadable = async (path: string) => {
+      await symlink(path, path)
+      await t.throwsAsync(volumes.ensure(app, 16, 10_001, 'before'), { code: 'ELOOP' })
+      await t.throwsAsync(volumes.ensure(app, 16, 10_001), { code: 'ELOOP' })
+      t.is(await readlink(path), path)
+      await rm(path)
+    }
+    await unreadable(stored)
+    await rename(aside, `${aside}.away`)
+    await unreadable(stored)
+    await rename(`${aside}.away`, aside)
+    await volumes.bringBack(app)
+    t.is((await volumes.faults([app])).size, 0)
+
+    const all = dirname(stored)
+    await rename(all, `${all}.away`)
+    await symlink(all, all)
+    await t.throwsAsync(volumes.list(), { code: 'ELOOP' })
+    await t.throwsAsync(volumes.faults([app]), { code: 'ELOOP' })
+    await rm(all)
+    t.deepEqual(await volumes.list(), [], 'where there is no folder yet, there is no volume')
+    await rename(`${all}.away`, all)
     await volumes.remove(app)
   })
 
@@ -136,6 +174,23 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     await writeFile(`${volumes.path(app)}/files/data`, Buffer.alloc(4 * 1024 * 1024, 7), { flush: true } as object)
     const grown = (await volumes.usedBytes(app)) - before
     t.true(grown >= 4 * 1024 * 1024 && grown < 5 * 1024 * 1024, String(grown))
+    await volumes.remove(app)
+  })
+
+  test(`${name}: what volumes have allocated is what was written, not their sizes, nor what is set aside`, async t => {
+    const app = id()
+    const volumes = await open()
+    const allocated = async () => (await open()).allocatedBytes()
+    const none = await allocated()
+    await volumes.ensure(app, 64, 10_001)
+    const before = await allocated()
+    await writeFile(`${volumes.path(app)}/files/data`, Buffer.alloc(8 * MiB, 7))
+    await volumes.flush(app)
+    const grown = (await allocated()) - before
+    t.true(grown >= 8 * MiB && grown < 12 * MiB, String(grown))
+    t.true(before - none < 8 * MiB, String(before - none))
+    await volumes.setAside(app)
+    t.is(await allocated(), none)
     await volumes.remove(app)
   })
 

@@ -1,11 +1,15 @@
 import type { Logger } from 'pino'
 import { databaseVolume } from '../../activities/databases/names.ts'
+import type { InstallCache } from '../../activities/installs/port.ts'
+import type { PackageCacheProcess } from '../../activities/packages/process.ts'
 import type { VolumeFault, Volumes } from '../../activities/volumes/port.ts'
 import { listReleasedApps } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
 import { listServedVolumes } from '../../db/databases/database-lookups.ts'
-import { recordProtection } from '../../db/hosts/hosts.ts'
+import { recordDiskPromise, recordProtection } from '../../db/hosts/hosts.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { loop } from '../../lib/async/loop.ts'
+import { isOtherPromise } from '../../policy/hosts/placement.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 
 export interface DiskWatchOptions {
@@ -50,5 +54,44 @@ export async function watchDisks(
     recorded = state
   }
   const onError = (error: unknown) => log.warn({ err: error }, 'disks: will try again')
+  await loop(look, { signal, everyMs: everySeconds * 1000, onError })
+}
+
+/** Bytes that the caches of builds hold. The last figure stands while one does not answer; before its first start the cache of packages counts as empty. */
+export function cachedBytes(
+  installs: Pick<InstallCache, 'size'> | null,
+  packages: Pick<PackageCacheProcess, 'counts'>,
+): () => Promise<number> {
+  let packageBytes = 0
+  return async () => {
+    const counts = await packages.counts().catch(ignoreError('the figure before stands'))
+    packageBytes = counts?.bytes ?? packageBytes
+    return packageBytes + (installs?.size().bytes ?? 0)
+  }
+}
+
+export interface PromiseWatchOptions {
+  db: Db
+  hostId: string
+  log: Logger
+  /** What was recorded with the start of the host. */
+  recordedMb: number
+  promisedDiskMb(): Promise<number>
+  everySeconds?: number
+}
+
+/** Records what the host promises of its disk whenever that has changed by a step, until the signal aborts. */
+export async function watchDiskPromise(
+  { db, hostId, log, recordedMb, promisedDiskMb, everySeconds = roundSeconds.diskPromise }: PromiseWatchOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  let recorded = recordedMb
+  const look = async () => {
+    const now = await promisedDiskMb()
+    if (!isOtherPromise(recorded, now)) return
+    await recordDiskPromise(db, hostId, now)
+    recorded = now
+  }
+  const onError = (error: unknown) => log.warn({ err: error }, 'disks: what they have room for will be looked at again')
   await loop(look, { signal, everyMs: everySeconds * 1000, onError })
 }

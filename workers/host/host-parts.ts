@@ -33,6 +33,7 @@ import { thisMachine } from '../../lib/machine.ts'
 import { configNames } from '../../policy/apps/app-config.ts'
 import type { Config } from '../../policy/config.ts'
 import { installCacheMb } from '../../policy/hosts/installs.ts'
+import { promisedDiskMb } from '../../policy/hosts/placement.ts'
 import { demandMasterKey } from '../../policy/keys.ts'
 import { packageCacheMb } from '../../policy/packages/cache-rules.ts'
 import { rootfsMaker } from '../../runtimes/rootfs.ts'
@@ -58,7 +59,9 @@ export interface HostParts {
   builds: BuildNetwork
   /** The user that owns every application's files if the process is not root; null = each application has its own. */
   sharedUid: number | null
-  capacity: { memoryMb: number; diskMb: number }
+  memoryMb: number
+  /** MB of its disk for volumes, as long as the caches of builds hold this many bytes. */
+  promisedDiskMb(cachedBytes: number): Promise<number>
   /** Size of its cache of install results; 0 = none. */
   installCacheMb: number
   packages: PackageCacheProcess
@@ -113,7 +116,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   })
   const settings = config.host.builds
   const builds = await openBuildNetwork({ settings, hostId: config.host.id, folder: root, db, log })
-  const wholeDiskMb = await diskMb(root)
+  const { wholeMb: wholeDiskMb } = await diskOf(root)
   const cacheMb = installCacheMb(wholeDiskMb, config.host.installCacheMb)
   const packagesMb = packageCacheMb(wholeDiskMb, config.host.packages.cacheMb)
   const packages = hostPackages({
@@ -164,10 +167,12 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     builds,
     sharedUid: uid === 0 ? null : uid,
     templateCache: templateCache(),
-    capacity: {
-      memoryMb,
-      // What the caches of builds may use is not for applications, also while they cannot be opened.
-      diskMb: wholeDiskMb - cacheMb - packagesMb,
+    memoryMb,
+    // What the caches of builds may use is not for applications, also while they cannot be opened.
+    promisedDiskMb: async cachedBytes => {
+      const [{ wholeMb, freeMb }, allocated] = await Promise.all([diskOf(root), volumes.allocatedBytes()])
+      const caches = { cachesMb: cacheMb + packagesMb, cachedMb: cachedBytes / MiB }
+      return promisedDiskMb({ wholeMb, freeMb, volumesMb: allocated / MiB, ...caches })
     },
     installCacheMb: cacheMb,
     packages,
@@ -209,8 +214,8 @@ const imageCache = (): string => join(cacheFolder(), 'images')
 /** Prepared data folders of databases. */
 const templateCache = (): string => join(cacheFolder(), 'database-templates')
 
-/** The size of the file system of the host's folder in MB: disk is reserved by size, so space that applications already use counts too. */
-async function diskMb(folder: string): Promise<number> {
-  const { bsize, blocks } = await statfs(folder)
-  return Math.floor((bsize * blocks) / MiB)
+/** The size of the file system of the host's folder, and what is free there, in MB. */
+async function diskOf(folder: string): Promise<{ wholeMb: number; freeMb: number }> {
+  const { bsize, blocks, bavail } = await statfs(folder)
+  return { wholeMb: Math.floor((bsize * blocks) / MiB), freeMb: Math.floor((bsize * bavail) / MiB) }
 }

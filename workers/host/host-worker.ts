@@ -25,7 +25,7 @@ import { watchDatabaseDisks } from './databases/database-disks.ts'
 import { keepDatabaseImages } from './databases/database-images.ts'
 import { openDatabases } from './databases/database-parts.ts'
 import { watchDatabases } from './databases/database-watch.ts'
-import { watchDisks } from './disk-watch.ts'
+import { cachedBytes, watchDiskPromise, watchDisks } from './disk-watch.ts'
 import { watchFirewall } from './firewall-watch.ts'
 import { HealthChecks, watchHealth } from './health-checks.ts'
 import { hostBoot } from './host-boot.ts'
@@ -90,13 +90,20 @@ export async function startHost(parts: HostParts) {
   const { address, streamPort: port } = config.host
   const locks = appLocks(lease.held)
   const reads = await serveHost({ db, engine, volumes, hostId, locks, key, address, port, log })
+  const cached = cachedBytes(installs, parts.packages)
+  const promisedDiskMb = async () => parts.promisedDiskMb(await cached())
+  const diskMb = await promisedDiskMb().catch(error => {
+    log.error({ err: error }, 'disks: nothing new is placed here until the host can look at what it has')
+    return 0
+  })
   await hosts.registerHost(db, {
     id: hostId,
     address,
     readUrl: reads.url,
     protections,
     builds: builds.facts,
-    ...parts.capacity,
+    memoryMb: parts.memoryMb,
+    diskMb,
   })
 
   const boot = await hostBoot({
@@ -157,6 +164,7 @@ export async function startHost(parts: HostParts) {
     watchHealth(health, log, acting),
     watchFirewall({ db, firewall: parts.firewall, hostId, log }, acting),
     watchDisks({ db, volumes, hostId, log }, acting),
+    watchDiskPromise({ db, hostId, log, recordedMb: diskMb, promisedDiskMb }, acting),
     watchInstallResults({ db, installs, hostId, log }, acting),
     watchPackages(
       { db, packages: parts.packages, maxMb: parts.packageCacheMb, hostId, folder: hostFolder(config), log },

@@ -69,7 +69,8 @@ async function scene() {
   const engine = new SlowEngine()
   const unused = {} as never
   const removed: string[] = []
-  const disk = { isLost: false }
+  const disk = { isLost: false, isReadOnly: false, refusals: 0 }
+  const runs = async () => (await engine.list({})).some(({ running }) => running)
   const activities = appHostActivities({
     ...{
       db,
@@ -85,7 +86,13 @@ async function scene() {
       path: () => folder,
       ensure: async (...[id, , , made]: Parameters<Volumes['ensure']>) => {
         if (disk.isLost && made === 'before') throw new VolumeLost(id)
+        if (disk.isReadOnly && (await runs())) {
+          disk.refusals++
+          throw new Error('The volume is read-only.')
+        }
+        disk.isReadOnly = false
       },
+      waits: async () => disk.isReadOnly,
       remove: async (id: string) => void removed.push(id),
     } as never,
     traits: { id: 'h1', runtime: 'runc', configNames: [], buildProxy: null, caBundle: null },
@@ -264,6 +271,26 @@ test('a restart makes its start ready while the container ends, and does not wai
   const restarted = await asActivity({ run: 'lane', step: 5 }, () => activities.stopApp(releaseOf(1, id), terms))
   t.truthy(restarted.started)
   t.deepEqual(engine.calls, ['create 1', 'start 1', 'start 1'], 'the container stays the same')
+})
+
+test('a restart repairs a disk that no program could write to, once its container has ended', async t => {
+  const { db, engine, activities, releaseOf, begin, disk } = await scene()
+  engine.let()
+  const start = await begin('start', 1)
+  await asActivity({ run: 'lane', step: 2 }, () => activities.startApp(releaseOf(1, start), { mustStand: true }))
+  await finishOperation(db, start, { state: 'success' })
+  disk.isReadOnly = true
+  const id = await begin('restart', 4)
+  const stop = engine.stop.bind(engine)
+  // What the start needs is looked at before the engine has ended the container.
+  engine.stop = async (...args) => {
+    await comesTrue(() => disk.refusals > 0)
+    await stop(...args)
+  }
+  const terms = { mustRun: false, thenStart: true } as const
+  const restarted = await asActivity({ run: 'lane', step: 5 }, () => activities.stopApp(releaseOf(1, id), terms))
+  t.truthy(restarted.started)
+  t.false(disk.isReadOnly)
 })
 
 test('a step of a run that has lost its operation has no effect at the host', async t => {

@@ -1,4 +1,5 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import {
   appendFile,
   chmod,
@@ -11,13 +12,16 @@ import {
   rename,
   rm,
   stat,
+  statfs,
   truncate,
   writeFile,
 } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
+import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import test from 'ava'
 import { openVolumes } from '../../../activities/volumes/choice.ts'
+import { makeImage } from '../../../activities/volumes/ext4-image.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import { loopVolumes } from '../../../activities/volumes/loop.ts'
 import { VolumeLost } from '../../../activities/volumes/port.ts'
@@ -41,8 +45,14 @@ test.after.always(async () => {
   await rm(root, { recursive: true, force: true })
 })
 
-volumesContract(test.serial, 'folders', async () => folderVolumes(`${root}/folders`))
-volumesContract(test.serial, 'loop mounts', async () => loopVolumes(`${root}/loop`))
+volumesContract(test.serial, 'folders', async () => folderVolumes(`${root}/folders`), {
+  stored: id => `${root}/folders/${id}`,
+  aside: id => `${root}/folders/.strays/${id}`,
+})
+volumesContract(test.serial, 'loop mounts', async () => loopVolumes(`${root}/loop`), {
+  stored: id => `${root}/loop/images/${id}.ext4`,
+  aside: id => `${root}/loop/strays/${id}.ext4`,
+})
 
 test.serial('a volume with an enforced size ends at it, without effect on the host', async t => {
   const volumes = loopVolumes(`${root}/loop`)
@@ -142,6 +152,109 @@ test.serial('a volume that became read-only is mounted again once no process use
   await volumes.remove('failed')
 })
 
+test.serial('a new volume takes the place of no file', async t => {
+  const image = `${root}/placed.ext4`
+  await writeFile(image, 'a file system')
+  await t.throwsAsync(makeImage(image, 16), { code: 'EEXIST' })
+  t.is(await readFile(image, 'utf8'), 'a file system')
+})
+
+/** A program that has the volume as a container has it, in a mount namespace of its own: a `cat` that appends its input to a file. */
+async function contained(volume: string, file: string) {
+  // The other file systems of the machine are not its own.
+  const others = `awk '$1 ~ "^/dev/loop" { print $2 }' /proc/self/mounts | while read -r path; do
+      folder=$(printf '%b' "$path"); [ "$folder" = "$1" ] || umount "$folder"; done`
+  const script = `exec 9>> "$2"; ${others}; echo ready; while read -r line; do echo "$line" >&9; sync "$2"; echo done; done`
+  const program = spawn('unshare', ['--mount', '--propagation', 'private', 'sh', '-c', script, 'sh', volume, file])
+  const lines = createInterface({ input: program.stdout })[Symbol.asyncIterator]()
+  const says = async (word: string) => (await lines.next()).value === word
+  const ended = once(program, 'exit')
+  if (!(await says('ready'))) throw new Error('It did not begin.')
+  return {
+    async writes(line: string) {
+      program.stdin.write(`${line}\n`)
+      return says('done')
+    },
+    async ends() {
+      program.stdin.end()
+      await ended
+    },
+  }
+}
+
+/** What a check of a file system that is not mounted finds. */
+const damage = (image: string): Promise<string> =>
+  run('e2fsck', ['-f', '-n', image]).then(
+    () => 'none',
+    error => error.stdout,
+  )
+
+/** The size of the file system that is mounted here, in MB, without what ext4 itself uses of it. */
+const mountedMb = async (folder: string): Promise<number> => {
+  const { blocks, bsize } = await statfs(folder)
+  return (blocks * bsize) / MiB
+}
+
+test.serial(
+  'a volume that a container uses is not checked or resized below it, and grows at the next start',
+  async t => {
+    const volumes = loopVolumes(`${root}/loop`)
+    const folder = volumes.path('lived-in')
+    const image = `${root}/loop/images/lived-in.ext4`
+    await volumes.ensure('lived-in', 16, 10_001)
+    const note = `${folder}/files/note`
+    const program = await contained(folder, note)
+    t.true(await program.writes('before'))
+    const { ino } = await stat(folder)
+    await volumes.ensure('lived-in', 256, 10_001, 'before')
+    t.true(await program.writes('after'))
+    t.is(await readFile(note, 'utf8'), 'before\nafter\n', 'the host sees what the program sees')
+    t.is((await stat(folder)).ino, ino)
+    t.is(await volumes.waits('lived-in'), (await mountedMb(folder)) < 100, 'unless this kernel has let it grow at once')
+    // As after an engine that holds what it runs, while the host process starts again.
+    await run('umount', [folder])
+    await loopVolumes(`${root}/loop`).remountAll()
+    t.true(await program.writes('remounted'))
+    t.is(await readFile(note, 'utf8'), 'before\nafter\nremounted\n')
+    await program.ends()
+    await volumes.ensure('lived-in', 256, 10_001, 'before')
+    t.true((await mountedMb(folder)) > 200)
+    t.false(await volumes.waits('lived-in'))
+    t.is(await readFile(note, 'utf8'), 'before\nafter\nremounted\n')
+    await run('umount', [folder])
+    t.is(await damage(image), 'none')
+    await volumes.remove('lived-in')
+  },
+)
+
+test.serial('a volume that became read-only in a container is left alone until that has ended', async t => {
+  const volumes = loopVolumes(`${root}/loop`)
+  const folder = volumes.path('ill')
+  await volumes.ensure('ill', 16, 10_001)
+  const note = `${folder}/files/note`
+  const program = await contained(folder, note)
+  t.teardown(program.ends)
+  t.true(await program.writes('before'))
+  // As the kernel does after a fault of the disk, for all mounts of the file system.
+  await run('mount', ['-o', 'remount,abort', folder]).catch(() => {})
+  t.deepEqual(await volumes.faults(['ill']), new Map([['ill', 'read-only']]))
+  const image = `${root}/loop/images/ill.ext4`
+  const bytes = await readFile(image)
+  await t.throwsAsync(volumes.ensure('ill', 16, 10_001, 'before'))
+  t.true(bytes.equals(await readFile(image)), 'no repair has written below it')
+  t.true(await volumes.waits('ill'))
+  t.deepEqual(await volumes.faults(['ill']), new Map([['ill', 'read-only']]), 'it is mounted as before')
+  t.is(await readFile(note, 'utf8'), 'before\n')
+  await program.ends()
+  await volumes.ensure('ill', 16, 10_001, 'before')
+  t.false(await volumes.waits('ill'))
+  await appendFile(note, 'after\n')
+  t.is(await readFile(note, 'utf8'), 'before\nafter\n')
+  await run('umount', [folder])
+  t.is(await damage(image), 'none')
+  await volumes.remove('ill')
+})
+
 test.serial('leftovers of a killed attempt are adopted or created again', async t => {
   const volumes = loopVolumes(`${root}/loop`)
   await volumes.ensure('torn', 16, 10_001)
@@ -165,6 +278,38 @@ test.serial('a file system that was damaged by a power cut is repaired', async t
   t.true((await stat(`${volumes.path('hurt')}/files`)).isDirectory())
   await volumes.remove('hurt')
 })
+
+test.serial(
+  'a volume whose file was left shorter than its file system by a power cut is mounted again, with its files',
+  async t => {
+    const volumes = loopVolumes(`${root}/loop`)
+    const image = `${root}/loop/images/short.ext4`
+    const note = `${volumes.path('short')}/files/note`
+    const shorten = async () => {
+      await run('umount', [volumes.path('short')])
+      await truncate(image, 64 * MiB)
+      await run('resize2fs', [image])
+      await truncate(image, 16 * MiB)
+    }
+    await volumes.ensure('short', 16, 10_001)
+    await writeFile(note, 'kept')
+    // The size that the volume is to have, as in an attempt at the same growth, or a smaller or larger one, or unknown after a reboot.
+    const attempts = [64, 16, 128].map(megabytes => () => volumes.ensure('short', megabytes, 10_001, 'before'))
+    for (const again of [...attempts, () => loopVolumes(`${root}/loop`).remountAll()]) {
+      await shorten()
+      await again()
+      t.is(await readFile(note, 'utf8'), 'kept')
+      await writeFile(`${volumes.path('short')}/files/big`, Buffer.alloc(40 * MiB))
+      await rm(`${volumes.path('short')}/files/big`)
+      await run('umount', [volumes.path('short')])
+      t.is(await damage(image), 'none')
+      await volumes.remove('short')
+      await volumes.ensure('short', 16, 10_001)
+      await writeFile(note, 'kept')
+    }
+    await volumes.remove('short')
+  },
+)
 
 test.serial('a full disk of the host is reported as such and leaves nothing', async t => {
   const outer = loopVolumes(`${root}/loop`)

@@ -46,7 +46,14 @@ export function hostSteps(db: Db, hostId: string, folder: string, own: Partial<A
   }
 }
 
-const looksOnly = new Set(['placement.inSlot', 'engine.inspect', 'engine.list', 'engine.logs', 'volumes.path'])
+const looksOnly = new Set([
+  'placement.inSlot',
+  'engine.inspect',
+  'engine.list',
+  'engine.logs',
+  'volumes.path',
+  'volumes.waits',
+])
 
 /** The part, which writes down every verb that does more than look; a verb that it does not have does nothing. */
 function recorded<T extends object>(calls: string[], name: string, part: object): T {

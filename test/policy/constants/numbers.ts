@@ -463,6 +463,10 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     applicationErrors: { bytes: 16_777_216 },
   },
   // B64: 5 s to 1 hour.
+  // E88.
+  'hosts/placement.ts': {
+    diskPromise: { reserveShare: 0.1, maxReserveMb: 20_480, stepShare: 0.02, minStepMb: 64 },
+  },
   'hosts/reconciliation.ts': { bringBackDelay: { firstSeconds: 5, maxSeconds: 3600 } },
   // C22: 3 times.
   'installation/relay.ts': {
@@ -529,6 +533,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       everything: 60,
       firewall: 10,
       disks: 30,
+      diskPromise: 60,
       databaseImages: 600,
       warmImages: 600,
       databaseImageIds: 15,
