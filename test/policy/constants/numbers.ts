@@ -457,7 +457,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       requestsPerConnection: 1000,
     },
   },
-  // E86: 16 MB of errors of applications.
+  // E90: 16 MB of errors of applications.
   'installation/process-logs.ts': {
     processLogs: { bytes: 10_485_760, pieces: 3 },
     applicationErrors: { bytes: 16_777_216 },
