@@ -1,5 +1,5 @@
 import type { OpenedObject } from '../../db/objects/manifests.ts'
-import { openObject } from '../../db/objects/objects.ts'
+import { openWithoutParts } from '../../db/objects/objects.ts'
 import { findShare, type ShareRow, spendDownload } from '../../db/objects/shares.ts'
 import { localeAccepted } from '../../policy/accounts/locales.ts'
 import { ownCounters } from '../../policy/counters.ts'
@@ -17,7 +17,7 @@ import { escaped, page } from '../http/pages/pages.ts'
 import type { Reply } from '../http/respond.ts'
 import { withinDeadline } from '../pipeline/deadline.ts'
 import type { Services } from '../services.ts'
-import { sendableObject } from './object-download.ts'
+import { openForAnswer, sendableObject } from './object-download.ts'
 import { sendBody, type Toll } from './send-body.ts'
 import { isRightPassword } from './share-password.ts'
 import { notFound, reads, text } from './text-answers.ts'
@@ -30,10 +30,9 @@ export async function visitShare(id: string, exchange: Exchange, services: Servi
   const posts = exchange.request.method === 'POST'
   const opened = reads(exchange) || posts ? await withinDeadline(openShare(id, exchange, services)) : undefined
   if (!opened) return notFound
-  const { share, found } = opened
+  const { share, visit, found } = opened
   const url = publicUrlOf(services.config.urls.public, nameOf(share))
   if (url) return goTo(302, url)
-  const visit = visitOf(share, exchange, services)
   if (share.remaining === 0 && !isCounted(visit, found)) return spent
   if (share.password_hash && !visit) {
     if (!posts) return sharePage(exchange, false)
@@ -46,14 +45,20 @@ export async function visitShare(id: string, exchange: Exchange, services: Servi
 
 const nameOf = ({ owner_id, bucket, key }: ShareRow): ObjectName => ({ ownerId: owner_id, bucket, key })
 
-/** A share and the object that it was created for; undefined when one of them is missing. Throws KEEP_CALM past the limit. */
-async function openShare(id: string, { address }: Exchange, { db, limiter, config }: Services) {
+/**
+ * A share, who visits it, and the object that it was created for; undefined when one of them is missing. Throws KEEP_CALM past the limit.
+ */
+async function openShare(id: string, exchange: Exchange, services: Services) {
+  const { db, limiter, config } = services
   const share = shareIdPattern.test(id) ? await findShare(db, id) : undefined
   if (!share) return undefined
-  const visited = { link: id, address: networkOf(address), scale: config.rateLimitScale }
+  const visited = { link: id, address: networkOf(exchange.address), scale: config.rateLimitScale }
   await limiter.admit(ownCounters('links.share', linkVisits.share, visited))
-  const found = await openObject(db, nameOf(share))
-  return found?.object.birth === share.birth ? { share, found } : undefined
+  const visit = visitOf(share, exchange, services)
+  // A page that asks for the password needs no byte of the object.
+  const isClosed = share.password_hash !== null && !visit
+  const found = await (isClosed ? openWithoutParts(db, nameOf(share)) : openForAnswer(exchange, db, nameOf(share)))
+  return found?.object.birth === share.birth ? { share, visit, found } : undefined
 }
 
 /** Opening the link downloads the file, unless its owner wants it shown (contract 7.27). */

@@ -1,4 +1,3 @@
-import { openObject } from '../../db/objects/objects.ts'
 import { ownCounters } from '../../policy/counters.ts'
 import { linkVisits } from '../../policy/limits.ts'
 import { objectHeaders, privateHeaders } from '../../policy/objects/object-headers.ts'
@@ -9,7 +8,7 @@ import type { Exchange } from '../http/exchange.ts'
 import type { Reply } from '../http/respond.ts'
 import { withinDeadline } from '../pipeline/deadline.ts'
 import type { Services } from '../services.ts'
-import { sendableObject } from './object-download.ts'
+import { openForAnswer, sendableObject } from './object-download.ts'
 import { sendBody } from './send-body.ts'
 import { notFound, reads } from './text-answers.ts'
 
@@ -22,7 +21,9 @@ export async function followLink(token: string, exchange: Exchange, services: Se
   const scale = services.config.rateLimitScale
   const visited = { link: token.slice(-43), address, user: { id: name.ownerId }, scale }
   const counters = ownCounters('links.temporary', linkVisits.temporary, visited)
-  const opened = await withinDeadline(services.limiter.admit(counters).then(() => openObject(services.db, name)))
+  const opened = await withinDeadline(
+    services.limiter.admit(counters).then(() => openForAnswer(exchange, services.db, name)),
+  )
   if (opened?.object.birth !== link.birth) return notFound
   return sendBody(
     exchange,

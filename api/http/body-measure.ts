@@ -1,3 +1,5 @@
+import { denseJson } from '../../policy/body-budgets.ts'
+
 export interface BodyMeasure {
   /** Integers of up to three digits in a list, which cost a parser 8 bytes each. */
   bytes: number
@@ -32,6 +34,13 @@ export function measureBody(text: Uint8Array): BodyMeasure {
     last = sign
   }
   return measure
+}
+
+/** Whether a JSON text has so many values that to parse it would delay the other requests of the process. */
+export function isDense(text: Uint8Array): boolean {
+  if (text.length <= denseJson.bytes) return false
+  const { bytes, values } = measureBody(text)
+  return bytes + values > denseJson.values
 }
 
 function endOfText(text: Uint8Array, start: number): number {

@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { fileTooLarge, maxFileBytes } from '../../policy/apps/file-content.ts'
-import { maxDeliveryValues } from '../../policy/body-budgets.ts'
+import { denseJson, maxDeliveryValues } from '../../policy/body-budgets.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { type DeliveryReaders, deliveryReaders } from '../../policy/git/webhooks/app-events.ts'
 import { type InboundDelivery, payloadText } from '../../policy/git/webhooks/deliveries.ts'
@@ -8,9 +8,6 @@ import { type BodyForm, parseBody } from './body.ts'
 import { measureBody } from './body-measure.ts'
 
 // The thread that parses one large body. It ends afterwards, which frees all the memory that this took.
-
-/** Values are copied to the other thread one by one; the bytes of a file are transferred. */
-const maxValues = 20_000
 
 export interface JsonJob {
   bytes: Uint8Array
@@ -31,8 +28,9 @@ export type BodyReply = { value: unknown } | { refused: { code: ApiError['code']
 function parse({ bytes, form }: JsonJob): Record<string, unknown> {
   const { bytes: numbers, values } = measureBody(bytes)
   if (form.file && numbers > maxFileBytes) throw fileTooLarge()
-  if (values + (form.file ? 0 : numbers) > maxValues)
-    throw new ApiError('INVALID_JSON_BODY', `A body of over 1 MB must have at most ${maxValues} values.`)
+  // Values are copied to the other thread one by one; the bytes of a file are transferred.
+  if (values + (form.file ? 0 : numbers) > denseJson.maxValues)
+    throw new ApiError('INVALID_JSON_BODY', `A body must have at most ${denseJson.maxValues} values.`)
   return parseBody(bytes, form)
 }
 

@@ -112,12 +112,13 @@ function sanitize(root: object, anyName: boolean): void {
 }
 
 /** The path to the first text with a NUL or a lone surrogate, which no database stores unchanged; undefined when there is none. */
-export function unstorableAt(value: unknown, path: readonly string[] = []): readonly string[] | undefined {
-  if (typeof value === 'string') return isStorable(value) ? undefined : path
+export function unstorableAt(value: unknown): readonly string[] | undefined {
+  if (typeof value === 'string') return isStorable(value) ? undefined : []
   if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return undefined
   for (const [key, child] of Object.entries(value)) {
-    const unstorable = isStorable(key) ? unstorableAt(child, [...path, key]) : path
-    if (unstorable) return unstorable
+    if (!isStorable(key)) return []
+    const below = unstorableAt(child)
+    if (below) return [key, ...below]
   }
   return undefined
 }

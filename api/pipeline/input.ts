@@ -4,6 +4,7 @@ import { ApiError, type ErrorCode, isErrorCode } from '../../policy/errors.ts'
 import { networkOf } from '../http/address.ts'
 import { admitBody, inviteBody, parseBody, readBody, unstorableAt } from '../http/body.ts'
 import { BodyBudget } from '../http/body-budget.ts'
+import { isDense } from '../http/body-measure.ts'
 import { parseInThread } from '../http/body-threads.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { Endpoint } from './endpoint.ts'
@@ -49,7 +50,7 @@ async function parsed(
   exchange: Exchange,
 ): Promise<Record<string, unknown>> {
   const form = { anyName, file }
-  return bytes.length > jsonBodyBytes.most
+  return bytes.length > jsonBodyBytes.most || isDense(bytes)
     ? parseInThread(bytes, form, account, exchange.signal)
     : parseBody(bytes, form)
 }

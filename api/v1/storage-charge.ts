@@ -1,19 +1,23 @@
 import type { StorageCharge } from '../../db/objects/objects.ts'
 import { GiB } from '../../lib/bytes.ts'
 import { ApiError, Refusal } from '../../policy/errors.ts'
+import { objectCounts } from '../../policy/objects/store-limits.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
 import type { Services } from '../services.ts'
 
 /** Storage that the caller's plan includes. */
 export const includedBytes = ({ plan }: Caller): number => plan.blobGb * GiB
 
+/** How many objects the caller's plan includes. */
+const includedObjects = ({ plan }: Caller): number => objectCounts.always + plan.blobGb * objectCounts.perGb
+
 /** A write that adds nothing needs no room and is allowed in an account that is over its storage. */
 const nothing: StorageCharge = { leaseId: 'none', bytes: 0 }
 
-/** Bytes of a write, and of the object that it replaces, as far as known before it. */
+/** Bytes of a write, and of the object that it replaces, as far as known before it: null for a write that may add an object. */
 interface Bytes {
   size: number
-  replaced: number
+  replaced: number | null
   /** As in `StorageRequest`. */
   completing?: string
 }
@@ -25,14 +29,20 @@ export async function withReservedStorage<T>(
   { size, replaced, completing }: Bytes,
   write: (charge: StorageCharge) => Promise<T>,
 ): Promise<T> {
-  const reserving = (bytes: number) =>
-    quota.charging({ ownerId: caller.user.id, bytes, limit: includedBytes(caller), completing }, write)
+  const limits = {
+    ownerId: caller.user.id,
+    limit: includedBytes(caller),
+    maxObjects: includedObjects(caller),
+    completing,
+  }
+  const adding = () => quota.charging({ ...limits, bytes: size, objects: 1 }, write)
+  if (replaced === null) return adding()
   try {
-    return await (size <= replaced ? write(nothing) : reserving(size - replaced))
+    return await (size <= replaced ? write(nothing) : quota.charging({ ...limits, bytes: size - replaced }, write))
   } catch (error) {
     const isShort = error instanceof ApiError && error.code === 'STORAGE_QUOTA_EXCEEDED'
     if (!isShort || replaced === 0) throw error
-    return reserving(size)
+    return adding()
   }
 }
 

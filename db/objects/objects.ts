@@ -9,7 +9,7 @@ import { statement } from '../statement.ts'
 import { isObjectLive, lockNames, type ObjectRow, objectColumns } from './object-rows.ts'
 import { holdSegments, type NewObjectPart, writeManifest } from './object-segments.ts'
 
-export { openObject, readObjectManifest as manifestOf } from './manifests.ts'
+export { openObject, openWithoutParts, readObjectManifest as manifestOf } from './manifests.ts'
 export { removeExpiredNames as removeExpired, removeObject, removeObjects } from './object-removal.ts'
 export { findObject, lockNames, type ObjectRow } from './object-rows.ts'
 

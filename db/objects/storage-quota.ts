@@ -23,6 +23,8 @@ interface Lease {
   ownerId: string
   /** Bytes that no write has reserved. */
   free: number
+  /** Objects that the account had room for when this was leased, without those that writes of this process have added. */
+  objects: number
   /** Writes in progress. */
   writes: number
   since: number
@@ -35,13 +37,17 @@ export interface StorageRequest {
   bytes: number
   /** What the account's plan includes, bytes. */
   limit: number
+  /** How many objects the write adds, as far as is known, and how many the account may have. */
+  objects?: number
+  maxObjects?: number
   /** Id of the open upload that the write completes: its parts become the object. */
   completing?: string
 }
 
 /**
  * Enforces the storage limit of accounts: bytes are leased before a body arrives, and settled in the object's own transaction. The sum of
- * stored and leased bytes never exceeds the limit, over all processes; parts of open uploads are subtracted from it before.
+ * stored and leased bytes never exceeds the limit, over all processes; parts of open uploads are subtracted from it before. Objects are
+ * counted when bytes are leased: what an account adds in the time of a slice by several processes may exceed their number.
  */
 export class StorageQuota {
   readonly #db: Db
@@ -75,7 +81,10 @@ export class StorageQuota {
     } catch (error) {
       // After any other error the write may have been committed: the bytes stay leased until the lease ends.
       if (error instanceof LeaseLost) this.#drop(lease)
-      else if (error instanceof Refusal) lease.free += request.bytes
+      else if (error instanceof Refusal) {
+        lease.free += request.bytes
+        lease.objects += request.objects ?? 0
+      }
       throw error
     } finally {
       lease.writes--
@@ -105,39 +114,48 @@ export class StorageQuota {
     return this.#reservations.run(request.ownerId, async () => this.#take(request) ?? this.#lease(request))
   }
 
-  #take({ ownerId, bytes }: StorageRequest): Lease | undefined {
+  #take({ ownerId, bytes, objects = 0 }: StorageRequest): Lease | undefined {
     const lease = this.#open.get(ownerId)
-    if (!lease || lease.free < bytes || isOver(lease)) return undefined
+    if (!lease || lease.free < bytes || lease.objects < objects || isOver(lease)) return undefined
     lease.free -= bytes
+    lease.objects -= objects
     lease.writes++
     return lease
   }
 
-  async #lease({ ownerId, bytes, limit, completing }: StorageRequest): Promise<Lease> {
+  async #lease(request: StorageRequest): Promise<Lease> {
+    const { ownerId, bytes, limit, completing, objects = 0, maxObjects = Number.POSITIVE_INFINITY } = request
     const before = this.#open.get(ownerId)
     this.#open.delete(ownerId)
     const id = newId()
     const granted = await transaction(this.#db, async trx => {
-      await foldUsage(trx, ownerId)
+      const room = maxObjects - (await foldUsage(trx, ownerId)).objects - this.#writesOf(ownerId)
       await trx('quota_leases').where({ owner_id: ownerId }).where('expires_at', '<=', trx.fn.now()).delete()
       if (before) await shrink(trx, before)
       const open = await readOpenParts(trx, ownerId, completing)
       const left = limit - (await readTakenBytes(trx, ownerId)) - open.bytes
-      if (left < bytes) return undefined
+      if ((bytes > 0 && left < bytes) || (objects > 0 && room < objects)) return undefined
       const size = left - bytes >= plentyBytes ? bytes + sliceBytes : bytes
       await trx('quota_leases').insert({ id, owner_id: ownerId, bytes: size, expires_at: leaseEnd(trx) })
-      return size
+      return { bytes: size, objects: room }
     })
     if (before) {
       before.free = 0
       if (before.writes === 0) this.#leases.delete(before.id)
     }
     if (granted === undefined) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
-    const lease = { id, ownerId, free: granted - bytes, writes: 1, since: Date.now(), renewed: Date.now() }
+    const free = { free: granted.bytes - bytes, objects: granted.objects - objects }
+    const lease = { id, ownerId, ...free, writes: 1, since: Date.now(), renewed: Date.now() }
     this.#leases.set(id, lease)
     if (lease.free > 0) this.#open.set(ownerId, lease)
     this.#watch()
     return lease
+  }
+
+  /** Writes in progress: objects of these are not counted yet. */
+  #writesOf(ownerId: string): number {
+    const leases = [...this.#leases.values()].filter(lease => lease.ownerId === ownerId)
+    return leases.reduce((sum, { writes }) => sum + writes, 0)
   }
 
   async #end({ id }: Lease): Promise<void> {

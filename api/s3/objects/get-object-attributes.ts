@@ -1,14 +1,15 @@
-import type { OpenedObject } from '../../../db/objects/manifests.ts'
-import { openObject } from '../../../db/objects/objects.ts'
+import type { OpenedObject, OpenedPart } from '../../../db/objects/manifests.ts'
+import { openObject, openWithoutParts } from '../../../db/objects/objects.ts'
 import { checksumElement } from '../../../policy/s3/s3-checksums.ts'
 import { noSuchKey, S3Error } from '../../../policy/s3/s3-errors.ts'
 import type { StoredChecksum } from '../../../policy/s3/s3-facts.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
+import type { Services } from '../../services.ts'
 import { xmlReply } from '../answers.ts'
 import { headerOf, type Operation, objectOf, type S3Call } from '../operation.ts'
 import { demandNoVersion } from '../versions.ts'
 import type { Xml } from '../xml.ts'
-import { checksumElements } from './object-views.ts'
+import { checksumElements, partsCountOf } from './object-views.ts'
 
 const attributes = ['ETag', 'Checksum', 'ObjectParts', 'StorageClass', 'ObjectSize'] as const
 type Attribute = (typeof attributes)[number]
@@ -23,13 +24,14 @@ export const getObjectAttributes: Operation = {
   async handle(call, services) {
     demandNoVersion(call)
     const requested = requestedAttributes(call)
-    const opened = await openObject(services.db, objectOf(call))
-    if (!opened) throw noSuchKey(call.key)
-    const { etag, size, s3, created_at } = opened.object
+    const page = requested.includes('ObjectParts') ? pageOf(call) : undefined
+    const { object, parts } = await opened(call, services, page)
+    const { etag, size, s3, created_at } = object
+    const partsCount = partsCountOf(object)
     const all: Record<Attribute, Xml> = {
       ETag: etag,
       Checksum: s3?.checksum && checksumElements(s3.checksum),
-      ObjectParts: isInParts(opened) ? partsOf(opened, call, s3?.checksum) : undefined,
+      ObjectParts: page && partsCount !== undefined ? partsOf(parts, partsCount, page, s3?.checksum) : undefined,
       StorageClass: 'STANDARD',
       ObjectSize: size,
     }
@@ -49,23 +51,41 @@ function requestedAttributes(call: S3Call): string[] {
   return names
 }
 
-/** The ETag of an object in parts ends with their number. */
-const isInParts = ({ object }: OpenedObject): boolean => object.etag.includes('-')
+/** The parts of an answer: up to `size` of those after a number. */
+interface PartsPage {
+  after: number
+  size: number
+}
 
-function partsOf({ parts }: OpenedObject, call: S3Call, checksum: StoredChecksum | undefined): Xml {
+function pageOf(call: S3Call): PartsPage {
   const max = numberOf(call, 'x-amz-max-parts') ?? s3Limits.pageEntries
-  const after = numberOf(call, 'x-amz-part-number-marker') ?? 0
-  const size = Math.min(max, s3Limits.pageEntries)
-  const page = parts.slice(after, after + size)
-  const last = after + page.length
+  return { after: numberOf(call, 'x-amz-part-number-marker') ?? 0, size: Math.min(max, s3Limits.pageEntries) }
+}
+
+/** The object, with the parts of a page, if one was requested. */
+async function opened(call: S3Call, { db }: Services, page: PartsPage | undefined): Promise<OpenedObject> {
+  const name = objectOf(call)
+  const numbers = page && { from: page.after + 1, to: page.after + page.size }
+  const object = numbers ? await openObject(db, name, { numbers }) : await openWithoutParts(db, name)
+  if (!object) throw noSuchKey(call.key)
+  return object
+}
+
+function partsOf(
+  parts: readonly OpenedPart[],
+  partsCount: number,
+  { after, size }: PartsPage,
+  checksum: StoredChecksum | undefined,
+): Xml {
+  const last = after + parts.length
   return {
-    PartsCount: parts.length,
+    PartsCount: partsCount,
     PartNumberMarker: after,
     NextPartNumberMarker: last,
     MaxParts: size,
-    IsTruncated: last < parts.length,
+    IsTruncated: last < partsCount,
     // S3 lists single parts only where they have checksums.
-    Part: page
+    Part: parts
       .map((part, index) => ({ part, number: after + index + 1 }))
       .filter(({ part }) => checksum && part.checksum !== null)
       .map(({ part, number }) => ({

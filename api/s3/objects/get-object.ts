@@ -14,7 +14,7 @@ import { withinDeadline } from '../../pipeline/deadline.ts'
 import type { Services } from '../../services.ts'
 import { headerOf, type Operation, objectOf, queryOf, type S3Call } from '../operation.ts'
 import { demandNoVersion } from '../versions.ts'
-import { expirationHeaders } from './object-views.ts'
+import { expirationHeaders, partsCountOf } from './object-views.ts'
 
 /** Headers that the query of a request replaces in its response. */
 const overrides = {
@@ -41,11 +41,16 @@ async function read(call: S3Call, services: Services): Promise<Reply> {
   demandNoVersion(call)
   const { db } = services
   const name = objectOf(call)
-  const isPart = queryOf(call, 'partNumber') !== undefined
-  const opened = await withinDeadline(isPart ? openObject(db, name) : openForAnswer(call.exchange, db, name))
+  const number = partNumberOf(call)
+  const opened = await withinDeadline(
+    number === undefined
+      ? openForAnswer(call.exchange, db, name)
+      : openObject(db, name, { numbers: { from: number, to: number } }),
+  )
   if (!opened) throw noSuchKey(call.key)
   const { object } = opened
-  const part = partOf(call, opened)
+  const partsCount = partsCountOf(object)
+  const part = number === undefined ? undefined : partOf(call, number, opened, partsCount)
   const portion = portionFor(call, opened, part?.range)
   // A client verifies the checksum of the whole against the body of the answer.
   const isWhole = portion.status === 200
@@ -53,7 +58,7 @@ async function read(call: S3Call, services: Services): Promise<Reply> {
   const headers: Record<string, string> = {
     ...shownHeaders(object, { withChecksum }),
     ...expirationHeaders(object),
-    ...(part && object.etag.includes('-') && { 'x-amz-mp-parts-count': String(opened.parts.length) }),
+    ...(part && partsCount !== undefined && { 'x-amz-mp-parts-count': String(partsCount) }),
     ...overridden(call),
   }
   // A browser would run it in the origin of the gateway, which is a sibling of the API's.
@@ -77,19 +82,27 @@ function portionFor(call: S3Call, { object }: OpenedObject, part: ByteRange | nu
   return { status: 206, range: part }
 }
 
-/** The part of an object with the number in the query; undefined without one. An object in one piece has one part. */
-function partOf(call: S3Call, { parts }: OpenedObject): { range: ByteRange | null } | undefined {
+/** The number of a part in the query, 0 for what is none; undefined without one. */
+function partNumberOf(call: S3Call): number | undefined {
   const text = queryOf(call, 'partNumber')
   if (text === undefined) return undefined
+  return /^\d{1,5}$/.test(text) ? Number(text) : 0
+}
+
+/** The part of an object of which only that one was opened. An object in one piece has one part. */
+function partOf(
+  call: S3Call,
+  number: number,
+  { parts: [part] }: OpenedObject,
+  partsCount = 1,
+): { range: ByteRange | null } {
   if (headerOf(call, 'range') !== undefined)
     throw new S3Error('InvalidRequest', 'A request cannot have both a range and a part number.')
-  const number = /^\d{1,5}$/.test(text) ? Number(text) : 0
   if (number < 1 || number > s3Limits.parts)
     throw new S3Error('InvalidArgument', `partNumber must be from 1 to ${s3Limits.parts}.`)
-  const part = parts[number - 1]
   if (!part)
     throw new S3Error('InvalidRange', 'The object does not have a part of this number.', {
-      ActualPartCount: String(parts.length),
+      ActualPartCount: String(partsCount),
     })
   return { range: part.length > 0 ? { from: part.startsAt, to: part.startsAt + part.length - 1 } : null }
 }

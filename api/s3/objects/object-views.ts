@@ -15,6 +15,12 @@ export const quoted = (etag: string): string => `"${etag}"`
 export const expirationHeaders = ({ expires_at }: Pick<ObjectRow, 'expires_at'>): Record<string, string> =>
   expires_at ? { 'x-amz-expiration': `expiry-date="${expires_at.toUTCString()}", rule-id="rule"` } : {}
 
+/** How many parts an object was uploaded in, with which its ETag ends; undefined for one that came in one piece. */
+export function partsCountOf({ etag }: Pick<ObjectRow, 'etag'>): number | undefined {
+  const [, count] = /-(\d+)$/.exec(etag) ?? []
+  return count === undefined ? undefined : Number(count)
+}
+
 /** The answer to a write. */
 export const writtenReply = (object: Pick<ObjectRow, 'etag' | 's3' | 'expires_at'>): Reply =>
   emptyReply(200, {

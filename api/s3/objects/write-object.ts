@@ -100,13 +100,14 @@ export async function reservingFor<T>(
   write: (charge: StorageCharge) => Promise<T>,
   completing?: string,
 ): Promise<T> {
-  const reserving = (replaced: number) => withReservedStorage(services, caller, { size, replaced, completing }, write)
+  const reserving = (replaced: number | null) =>
+    withReservedStorage(services, caller, { size, replaced, completing }, write)
   try {
-    return await reserving(0)
+    return await reserving(null)
   } catch (error) {
-    const replaced = isShort(error) ? ((await findObject(services.db, name))?.size ?? 0) : 0
-    if (replaced === 0) throw error
-    return reserving(replaced)
+    const replaced = isShort(error) ? await findObject(services.db, name) : undefined
+    if (!replaced) throw error
+    return reserving(replaced.size)
   }
 }
 

@@ -42,8 +42,7 @@ export const uploadPartCopy: Operation = {
     assertMayWrite(call)
     const part = partNumberOf(call)
     const upload = await ownUpload(call, services)
-    const source = await openSource(call, services)
-    const range = rangeOf(call, source)
+    const { source, range } = await openSource(call, services)
     const bytes = range.to - range.from + 1
     if (bytes > s3Limits.putBytes) throw new S3Error('EntityTooLarge')
     await assertPartRoom(bytes, upload, part, call, services)
@@ -62,24 +61,30 @@ export const uploadPartCopy: Operation = {
   },
 }
 
-async function openSource(call: S3Call, services: Services): Promise<OpenedObject> {
+/** The source with the parts of a range of it: `x-amz-copy-source-range`, or the whole. Throws InvalidArgument for a range beyond it. */
+async function openSource(call: S3Call, services: Services): Promise<{ source: OpenedObject; range: ByteRange }> {
   const name = await copySource(call, services)
-  const source = await openObject(services.db, name)
+  const range = rangeOf(call)
+  const source = await openObject(services.db, name, { bytes: range })
   if (!source) throw noSuchKey(name.key)
   demandCopySource(call.request.header, source.object)
-  return source
+  const { size } = source.object
+  if (range && range.to >= size) throw wrongRange()
+  return { source, range: range ?? { from: 0, to: size - 1 } }
 }
 
-/** `x-amz-copy-source-range`: `bytes=first-last`, both within the source; without it the whole. Throws InvalidArgument. */
-function rangeOf(call: S3Call, { object }: OpenedObject): ByteRange {
+/** `x-amz-copy-source-range`: `bytes=first-last`; undefined without it. Throws InvalidArgument. */
+function rangeOf(call: S3Call): ByteRange | undefined {
   const header = headerOf(call, 'x-amz-copy-source-range')
-  if (header === undefined) return { from: 0, to: object.size - 1 }
+  if (header === undefined) return undefined
   const [, first, last] = /^bytes=(\d{1,15})-(\d{1,15})$/.exec(header.trim()) ?? []
   const range = { from: Number(first), to: Number(last) }
-  if (first === undefined || range.to < range.from || range.to >= object.size)
-    throw new S3Error('InvalidArgument', 'x-amz-copy-source-range must be bytes=first-last, both within the source.')
+  if (first === undefined || range.to < range.from) throw wrongRange()
   return range
 }
+
+const wrongRange = () =>
+  new S3Error('InvalidArgument', 'x-amz-copy-source-range must be bytes=first-last, both within the source.')
 
 type Shared = Pick<NewUploadPart, 'segmentId' | 'body'>
 

@@ -106,7 +106,7 @@ async function copied(
   const isUnknown = source.content_type === contentTypeOf('')
   const changes = { expiresAt, contentType: isUnknown ? contentType : undefined }
   const replacing = overwrite ? await findObject(db, to) : undefined
-  const bytes = { size: move ? 0 : source.size, replaced: replacing?.size ?? 0 }
+  const bytes = move ? { size: 0, replaced: 0 } : { size: source.size, replaced: replacing?.size ?? null }
   const reserved = (locked: ObjectRow) => {
     assertReserved(locked.size, source.size)
     return changes

@@ -110,7 +110,7 @@ async function store(
   exchange.resource = objectId(object)
   const view = (stored: StoredObject) => uploadView(stored, arrived.file, services)
   const ending = { lease: held.lease, entry: entryOf('objects.upload', call, exchange, 'success') }
-  return withReservedStorage(services, caller, { size: body.size, replaced: replacing?.size ?? 0 }, async charge => {
+  return withReservedStorage(services, caller, { size: body.size, replaced: replacing?.size ?? null }, async charge => {
     const options = { overwrite, charge, ending }
     const storeIn = async (trx: Db) => ({ answer: view(await storeObject(trx, object, [part], options)) })
     const { answer } =

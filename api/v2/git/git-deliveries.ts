@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { NotBegun } from '../../../db/batched.ts'
 import { tooManyWaiting } from '../../../db/deploys/deploys.ts'
 import {
@@ -11,6 +12,7 @@ import type { PushOutcome } from '../../../db/git/pushes.ts'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { acceptance } from '../../../policy/acceptance.ts'
 import {
+  denseJson,
   freeBodyBytes,
   largeDeliveries,
   maxDeliveryBytes,
@@ -20,7 +22,7 @@ import {
 } from '../../../policy/body-budgets.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { type DeliveryReaders, deliveryReaders } from '../../../policy/git/webhooks/app-events.ts'
-import type { ReadDelivery } from '../../../policy/git/webhooks/deliveries.ts'
+import { payloadText, type ReadDelivery } from '../../../policy/git/webhooks/deliveries.ts'
 import {
   duplicateReply,
   fullReply,
@@ -34,6 +36,7 @@ import { newId } from '../../../policy/ids.ts'
 import { networkOf } from '../../http/address.ts'
 import { inviteBody, readBody } from '../../http/body.ts'
 import type { BodyBudget } from '../../http/body-budget.ts'
+import { isDense } from '../../http/body-measure.ts'
 import { readInThread } from '../../http/body-threads.ts'
 import type { Exchange } from '../../http/exchange.ts'
 import { failure, type Reply } from '../../http/respond.ts'
@@ -89,13 +92,20 @@ export async function acceptDelivery<Kind extends keyof DeliveryReaders>(
     if (!inbound.isSigned && body.length > freeBodyBytes) unsignedSenders.add(sender, Date.now())
     const isLarge = inbound.isSigned && body.length > parsedAtOnceBytes
     if (isLarge && source) largeSenders.add(sender, Date.now())
-    const delivery = isLarge
-      ? await readInThread({ kind, bytes: body, inbound }, sender, exchange.signal)
-      : deliveryReaders[kind]({ ...inbound, body })
+    const delivery =
+      isLarge || (inbound.isSigned && isDense(jsonOf(headers, body)))
+        ? await readInThread({ kind, bytes: body, inbound }, sender, exchange.signal)
+        : deliveryReaders[kind]({ ...inbound, body })
     return delivery as ReturnType<DeliveryReaders[Kind]>
   } finally {
     charge.end()
   }
+}
+
+/** The JSON of a delivery, which may be a field of a form. */
+function jsonOf(headers: IncomingHttpHeaders, body: Buffer): Buffer {
+  const isShort = body.length <= denseJson.bytes
+  return Buffer.from((isShort ? null : payloadText(headers['content-type'], body)) ?? '')
 }
 
 export async function recordIgnoredDelivery(

@@ -6,12 +6,12 @@ import { readUsage } from '../blob-usage.ts'
 import { findObject } from '../objects.ts'
 import { readOpenParts, type UploadRow } from './uploads.ts'
 
-/** Bytes of the object that an upload replaces; 0 when there is none, or it must not be replaced. */
+/** Bytes of the object that an upload replaces; null when there is none, or it must not be replaced. */
 export async function readReplacedBytes(
   db: Db,
   { owner_id: ownerId, bucket, key, overwrite }: UploadRow,
-): Promise<number> {
-  return overwrite ? ((await findObject(db, { ownerId, bucket, key }))?.size ?? 0) : 0
+): Promise<number | null> {
+  return overwrite ? ((await findObject(db, { ownerId, bucket, key }))?.size ?? null) : null
 }
 
 /**
@@ -37,7 +37,7 @@ export async function readRoomBeside(
       `The open uploads of the account have ${maxOpenParts} parts. Complete or abort some.`,
     )
   const { bytes } = await readUsage(db, upload.owner_id)
-  return limit + (await readReplacedBytes(db, upload)) - bytes - open.bytes + (before?.size ?? 0)
+  return limit + ((await readReplacedBytes(db, upload)) ?? 0) - bytes - open.bytes + (before?.size ?? 0)
 }
 
 /**

@@ -8,7 +8,7 @@ import { readBody } from '../../../api/http/body.ts'
 import { BodyBudget } from '../../../api/http/body-budget.ts'
 import { endpoint } from '../../../api/pipeline/endpoint.ts'
 import { SenderCounts } from '../../../api/v2/git/senders.ts'
-import { bodyBudgets, freeBodyBytes, unsignedDeliveries } from '../../../policy/body-budgets.ts'
+import { bodyBudgets, denseJson, freeBodyBytes, unsignedDeliveries } from '../../../policy/body-budgets.ts'
 import { type TestUser, testApi } from '../../kit/actors/api.ts'
 import { openBody } from '../../kit/actors/open-body.ts'
 import { parsingThreads } from '../../kit/parsing-threads.ts'
@@ -84,6 +84,30 @@ test.serial('a body of over 1 MB is parsed in a thread, those of one account one
   )
   t.deepEqual(threads(), { started: 3, most: 1 })
 })
+
+test.serial(
+  'a smaller body of over 5,000 values is parsed in a thread too, and one of over 20,000 refused',
+  async t => {
+    const ana = await api().makeUser()
+    const { bytes, values, maxValues } = denseJson
+    /** At least so long, and with so many values. */
+    const sent = (size: number, count: number) => {
+      const body = JSON.stringify({ wait: false, content: 'x', other: Array(count).fill(true) }) + ' '.repeat(size)
+      return api().as(ana).request('PUT', '/v2/test/write', { body })
+    }
+    const threads = parsingThreads(t)
+    t.is((await sent(bytes, values - 10)).status, 200)
+    t.is((await sent(0, values)).status, 200, 'it is short')
+    t.is(threads().started, 0)
+    const answers = await Promise.all([1, 2, 3].map(() => sent(bytes, values)))
+    t.deepEqual(
+      answers.map(({ status }) => status),
+      [200, 200, 200],
+    )
+    t.deepEqual(threads(), { started: 3, most: 1 })
+    t.like(await sent(bytes, maxValues), { status: 400, body: { code: 'INVALID_JSON_BODY' } })
+  },
+)
 
 test('the body of a client that has disconnected is given up immediately', async t => {
   const request = Object.assign(new PassThrough(), { socket: { bytesRead: 0 } })

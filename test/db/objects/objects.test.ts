@@ -1,8 +1,10 @@
 import test from 'ava'
 import { transaction } from '../../../db/database.ts'
 import { readUsage } from '../../../db/objects/blob-usage.ts'
+import type { OpenedRange } from '../../../db/objects/manifests.ts'
 import { copyObject } from '../../../db/objects/object-changes.ts'
 import { putObject } from '../../../db/objects/object-puts.ts'
+import type { NewObjectPart } from '../../../db/objects/object-segments.ts'
 import {
   findObject,
   manifestOf,
@@ -73,6 +75,37 @@ test('a small body is stored in its row, read with it, and stays while it has re
     (await openObject(db, { ...name, key: 'mixed' }))!.parts.map(part => part.bytes?.toString()),
     [undefined, 'first', 'after'],
   )
+})
+
+test('a range opens the parts that it touches, and numbers open theirs', async t => {
+  const { db, name } = await place()
+  const texts = ['abc', '', 'defg', 'h']
+  const inline = { segmentId: newId(), length: 4, body: { size: 4, sha256: 'a', md5: 'b', crc32: 7 } }
+  const parts: NewObjectPart[] = []
+  for (const text of texts) parts.push(await drawnPart(db, text))
+  parts[2] = { ...inline, bytes: Buffer.from('defg') }
+  await transaction(db, trx => storeObject(trx, { ...name, contentType: 'text/plain', etag: 'e-4' }, parts))
+  const opened = async (range: OpenedRange) =>
+    (await openObject(db, name, range))!.parts.map(part => [part.startsAt, part.length, part.bytes?.toString()])
+  const all = [
+    [0, 3, undefined],
+    [3, 0, undefined],
+    [3, 4, 'defg'],
+    [7, 1, undefined],
+  ]
+  t.deepEqual(await opened({}), all)
+  t.deepEqual(await opened({ bytes: { from: 0, to: 2 } }), [all[0]])
+  t.deepEqual(await opened({ bytes: { from: 2, to: 3 } }), all.slice(0, 3))
+  t.deepEqual(await opened({ bytes: { from: 6, to: 7 } }), [all[2], all[3]])
+  t.deepEqual(await opened({ bytes: { from: 8, to: 9 } }), [])
+  t.deepEqual(await opened({ numbers: { from: 2, to: 3 } }), [all[1], all[2]])
+  t.deepEqual(await opened({ numbers: { from: 5, to: 5 } }), [])
+  // Of concurrent calls each gets its own.
+  t.deepEqual(await Promise.all([{ bytes: { from: 0, to: 0 } }, {}, { numbers: { from: 4, to: 4 } }].map(opened)), [
+    [all[0]],
+    all,
+    [all[3]],
+  ])
 })
 
 test('concurrent puts share a statement; one that is refused fails alone', async t => {

@@ -205,6 +205,24 @@ test('an overwrite settles the difference, and a deletion gives bytes back', asy
   t.deepEqual(await sumObjects(db, ownerId), { objects: 0, bytes: 0 })
 })
 
+test('an account has a number of objects, also of empty ones, and room again after a deletion', async t => {
+  const { db, ownerId, quotas, name } = await account(2)
+  const write = (key: string, { objects = 1, overwrite = false, quota = quotas[0]! } = {}) =>
+    quota.charging({ ownerId, bytes: 0, limit: 10 * gigabyte, objects, maxObjects: 3 }, charge =>
+      put(db, name(key), '', { charge, overwrite }),
+    )
+  const tries = await Promise.allSettled(['a', 'b', 'c', 'd', 'e'].map(key => write(key)))
+  t.is(tries.filter(one => one.status === 'fulfilled').length, 3)
+  for (const one of tries) if (one.status === 'rejected') t.is(one.reason.code, 'STORAGE_QUOTA_EXCEEDED')
+  await t.throwsAsync(write('f', { quota: quotas[1] }), refusal, 'in another process')
+  t.true((await write('a', { objects: 0, overwrite: true })).replaced)
+  await db.transaction(trx => removeObject(trx, name('a')))
+  await t.throwsAsync(write('b'), { instanceOf: ApiError, code: 'OBJECT_ALREADY_EXISTS' })
+  await write('g')
+  await t.throwsAsync(write('h'), refusal)
+  t.deepEqual(await readUsage(db, ownerId), { objects: 3, bytes: 0 })
+})
+
 test('an object that is larger than its reservation is not stored', async t => {
   const { db, ownerId, name } = await account()
   await db('quota_leases').insert({

@@ -184,7 +184,7 @@ export class ObjectActs {
   #withReservedStorage<T>(
     process: ObjectProcess,
     size: number,
-    replaced = 0,
+    replaced: number | null = null,
     write: (charge: StorageCharge) => Promise<T>,
     completing?: string,
   ): Promise<T> {

@@ -150,10 +150,12 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       ...{ large: { atOnce: 4, perSubject: 2 }, small: { atOnce: 8, perSubject: 6 }, folders: { atOnce: 8 } },
     },
     storeFloor: { bytes: 1_073_741_824, share: 0.02, lookMs: 1000 },
+    // O82
+    objectCounts: { always: 1_000, perGb: 100_000 },
   },
   // A mailed code has 8 characters, and `confirmCode` is exactly that long.
   'accounts/mailed-codes.ts': { codeLength: 8 },
-  // 64 MB of documents of S3, 16 MB of an account's. Q2: 25 MB of deliveries of one address, network or account. Q3: 64 MB of JSON of an account. Contract 9.6: 25 MB each. Q21: 1 MB and 30 s alongside a file. Q22: 60 s.
+  // 64 MB of documents of S3, 16 MB of an account's. Q2: 25 MB of deliveries of one address, network or account. Q3: 64 MB of JSON of an account. Q6: 64 KB. Contract 9.6: 25 MB each. Q21: 1 MB and 30 s alongside a file. Q22: 60 s.
   'body-budgets.ts': {
     bodyBudgets: {
       json: { bytes: 268_435_456, share: 67_108_864 },
@@ -164,6 +166,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     freeBodyBytes: 1_048_576,
     jsonBodyBytes: { most: 1_048_576, variables: 8_388_608, file: 67_108_864 },
     maxDeliveryBytes: 26_214_400,
+    denseJson: { bytes: 65_536, values: 5_000, maxValues: 20_000 },
     parsedAtOnceBytes: 262_144,
     smallDeliveryBytes: 65_536,
     maxDeliveryValues: 1_000_000,

@@ -34,6 +34,41 @@ test('every write is recorded once, and no read is', async t => {
   )
 })
 
+test('an account with all the objects of its plan adds none on either wire, but replaces, moves and deletes', async t => {
+  const ana = await api().makeUser({ plan: 'hobby-1' })
+  const wire = await wireOf(api(), ana)
+  await wire.send('PUT', '/private/a')
+  await wire.send('PUT', '/private/b', { body: 'x' })
+  // Of 5 GB.
+  await api()
+    .db('blob_usage')
+    .insert({ owner_id: ana.id, objects: 501_000 - 2 })
+    .onConflict('owner_id')
+    .merge()
+  await api().services.quota.close()
+  t.is((await wire.send('PUT', '/private/empty')).code, 'QuotaExceeded')
+  const copy = { headers: { 'x-amz-copy-source': 'private/a' } }
+  t.is((await wire.send('PUT', '/private/copy', copy)).code, 'QuotaExceeded')
+  const blob = api().blobAs(ana)
+  const form = new FormData()
+  form.set('file', new Blob(['text']), 'new.txt')
+  t.like(await blob.request('POST', '/v1/objects?name=new', { body: form }), {
+    body: { code: 'STORAGE_QUOTA_EXCEEDED' },
+  })
+  const copied = (move: boolean) =>
+    JSON.stringify({ source: `prv/${ana.id}/b`, destination: { name: 'c', private: true }, move })
+  t.like(await blob.post('/v1/objects/copy', copied(false)), { body: { code: 'STORAGE_QUOTA_EXCEEDED' } })
+  const moved = await blob.post('/v1/objects/copy', copied(true))
+  t.is(moved.status, 200)
+  const path = `/private/${moved.body.response.id.split('/')[2]}`
+  t.is((await wire.send('PUT', '/private/a')).status, 200, 'an empty one, replaced')
+  t.is((await wire.send('PUT', path, { body: 'longer' })).status, 200)
+  t.is((await wire.send('PUT', path, copy)).status, 200)
+  t.is((await wire.send('DELETE', '/private/a')).status, 204)
+  t.is((await wire.send('PUT', '/private/empty')).status, 200)
+  t.is((await wire.send('PUT', '/private/more')).code, 'QuotaExceeded')
+})
+
 /** Extends the window of a limit, so that it does not end during a slow test. */
 const hold = (userId: string) =>
   api().db('rate_limits').where('key', 'like', `%${userId}%`).update({ window_ends_at: '2100-01-01' })

@@ -44,6 +44,17 @@ test.serial('a large push is parsed in a thread, after its signature was verifie
   t.is(threads().started, 2)
 })
 
+test.serial('a small delivery of over 5,000 values is parsed in a thread too', async t => {
+  const { hook } = await hooked()
+  const dense = { commits: Array.from({ length: 25_000 }, () => []) }
+  const threads = parsingThreads(t)
+  t.is((await send(hook, push(dense, { signedWith: 'a wrong secret' }))).status, 401)
+  t.is((await send(hook, push({ text: 'x'.repeat(100_000) }))).status, 200)
+  t.is(threads().started, 0)
+  for (const form of [false, true]) t.is((await send(hook, push(dense, { form }))).status, 200)
+  t.is(threads().started, 2)
+})
+
 test.serial('a delivery whose JSON has over a million values is refused before it is parsed', async t => {
   const { hook } = await hooked()
   const deep = JSON.parse(`${'['.repeat(50)}1${']'.repeat(50)}`)
