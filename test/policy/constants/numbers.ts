@@ -501,7 +501,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       auditResourceCharacters: 1100,
       deliveryDays: 7,
       refusedDeliveries: 100,
-      auditedObjectCommands: 100_000,
+      auditedCommands: { objects: 100_000, command: 20_000 },
       endedKeyDays: 90,
       idempotencyHours: 24,
       idempotencyGivenUpMinutes: 5,
