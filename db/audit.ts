@@ -89,46 +89,90 @@ export function sweepAudit(db: Db): Promise<number> {
   return deleteExpired(db, { table: 'audit', when: 'old.at < now() - make_interval(days => :days)', values })
 }
 
-/** Commands on objects, by either wire. Not those on credentials, such as `s3.credentials`. */
-const aboutObjects = String.raw`action ~ '^(objects|chunked)\.|^s3\.[A-Z]'`
+/**
+ * What an entry counts as: commands on objects, by either wire, are one kind, each other command is its own. Those on credentials, such as
+ * `s3.credentials`, are no commands on objects. The index `audit_kinds` has the same expression.
+ */
+const kind = String.raw`case when action ~ '^(objects|chunked)\.|^s3\.[A-Z]' then 'objects' else action end`
+
+/** Entries that are counted by one statement, and such statements of one round. */
+const slice = { rows: 20_000, atOnce: 20 } as const
+
+/** Max entries of one account about commands on objects, and about each other command. */
+export interface AuditBounds {
+  objects: number
+  command: number
+}
 
 /**
- * Limits the entries of each account about commands on objects to the newest. It remembers up to where it has read, and looks at an account
- * again once this has added a hundredth of its limit.
+ * Limits the entries of each account to the newest of each kind. It counts what is added, from the first entry on, and looks at an account
+ * again once this has added a hundredth of the larger limit.
  */
-export class AuditedObjects {
-  #readTo: string | null = null
+export class BoundedAudit {
+  #readTo = '0'
+  /** In the order in which accounts are looked at. */
   readonly #added = new Map<string, number>()
 
-  constructor(private readonly retained: number = retentionTimes.auditedObjectCommands) {}
+  constructor(private readonly bounds: AuditBounds = retentionTimes.auditedCommands) {}
 
-  /** Deletes a batch; resolves to its size. */
+  /** Deletes a batch; resolves to its size. An account that fails is last in the next round. */
   async sweep(db: Db): Promise<number> {
     await this.#read(db)
-    for (const [accountId, added] of this.#added) {
-      if (added < this.retained / 100) continue
-      const deleted = await this.#trim(db, accountId)
-      if (deleted < rowsAtOnce) this.#added.delete(accountId)
-      if (deleted > 0) return deleted
+    const enough = Math.max(this.bounds.objects, this.bounds.command) / 100
+    for (const [accountId, added] of [...this.#added]) {
+      if (added < enough) continue
+      this.#added.delete(accountId)
+      const again = () => this.#added.set(accountId, added)
+      const deleted = await this.#trim(db, accountId).catch(error => {
+        again()
+        throw error
+      })
+      if (deleted > 0) {
+        again()
+        return deleted
+      }
     }
     return 0
   }
 
+  /** Counts what was added; a backlog, as after a restart, in several rounds. */
   async #read(db: Db): Promise<void> {
-    const newest = (await db('audit').max('id as id').first())?.id ?? '0'
-    const from = this.#readTo ?? newest
-    this.#readTo = newest
-    const { rows } = await db.raw(
-      `select account_id, count(*)::int as n from audit
-        where id > :from and id <= :newest and ${aboutObjects} and account_id is not null group by account_id`,
-      { from, newest },
-    )
-    for (const { account_id, n } of rows) this.#added.set(account_id, (this.#added.get(account_id) ?? 0) + n)
+    for (let statements = 0; statements < slice.atOnce; statements++) {
+      const { rows } = await db.raw(
+        `select account_id, count(*)::int as n, max(max(id)) over () as read_to, (sum(count(*)) over ())::int as read
+           from (select id, account_id from audit where id > :from order by id limit :limit) added group by account_id`,
+        { from: this.#readTo, limit: slice.rows },
+      )
+      for (const { account_id, n } of rows)
+        if (account_id !== null) this.#added.set(account_id, (this.#added.get(account_id) ?? 0) + n)
+      this.#readTo = rows[0]?.read_to ?? this.#readTo
+      if ((rows[0]?.read ?? 0) < slice.rows) return
+    }
   }
 
   async #trim(db: Db, accountId: string): Promise<number> {
-    const when = `old.account_id = :accountId and old.${aboutObjects} and old.id <= (
-      select id from audit where account_id = :accountId and ${aboutObjects} order by id desc offset :retained limit 1)`
-    return deleteExpired(db, { table: 'audit', when, values: { accountId, retained: this.retained } })
+    const kinds = await db.raw(
+      `with recursive kinds as (
+         (select ${kind} as kind from audit where account_id = :accountId order by 1 limit 1)
+         union all
+         select (select ${kind} from audit where account_id = :accountId and ${kind} > kinds.kind order by 1 limit 1)
+           from kinds where kinds.kind is not null)
+       select kind from kinds where kind is not null`,
+      { accountId },
+    )
+    let deleted = 0
+    for (const { kind: which } of kinds.rows)
+      if (deleted < rowsAtOnce) deleted += await this.#trimKind(db, accountId, which, rowsAtOnce - deleted)
+    return deleted
+  }
+
+  async #trimKind(db: Db, accountId: string, which: string, limit: number): Promise<number> {
+    const { rows } = await db.raw(
+      `select id from audit where account_id = :accountId and ${kind} = :which order by id desc offset :retained limit 1`,
+      { accountId, which, retained: which === 'objects' ? this.bounds.objects : this.bounds.command },
+    )
+    if (!rows[0]) return 0
+    const when = `old.account_id = :accountId and ${kind} = :which and old.id <= :id`
+    return deleteExpired(db, { table: 'audit', when, values: { accountId, which, id: rows[0].id }, limit })
   }
 }

@@ -9,7 +9,7 @@ import { sweepUsage } from './ai/ai-usage.ts'
 import { sweepAppChanges } from './apps/app-changes.ts'
 import { sweepMetrics } from './apps/app-metrics.ts'
 import { sweepStreamLeases } from './apps/realtime-listeners.ts'
-import { AuditedObjects, sweepAudit } from './audit.ts'
+import { BoundedAudit, sweepAudit } from './audit.ts'
 import { type Db, tryRoundLock } from './database.ts'
 import { sweepDatabaseChanges } from './databases/database-changes.ts'
 import { sweepDrills } from './databases/database-drills.ts'
@@ -53,7 +53,7 @@ export function chores({ historyDays, deploymentLogDays, archiveDays, pointInTim
   const deletedArchive = new OldDeployments(0, { only: 'segment_id is not null' })
   const withLog = new OldDeployments(deploymentLogDays)
   const old = new OldDeployments(historyDays)
-  const audited = new AuditedObjects()
+  const boundedAudit = new BoundedAudit()
   return [
     { name: 'sessions', sweep: sweepSessions },
     { name: 'sign-ins', sweep: sweepSignIns },
@@ -61,7 +61,7 @@ export function chores({ historyDays, deploymentLogDays, archiveDays, pointInTim
     { name: 'keys', sweep: sweepKeys },
     { name: 'captchas', sweep: sweepCaptchas },
     { name: 'audit record', sweep: sweepAudit },
-    { name: 'audit record of objects', sweep: db => audited.sweep(db) },
+    { name: 'audit record of each account', sweep: db => boundedAudit.sweep(db) },
     { name: 'metrics', sweep: sweepMetrics },
     { name: 'metrics of databases', sweep: sweepDatabaseMetrics },
     { name: 'evidence of drills', sweep: sweepDrills },

@@ -24,8 +24,11 @@ export const rowsAtOnce = 2000
 export const retentionTimes = {
   /** Entries of the audit record; operators see all of it, accounts as many days as their plan includes. */
   auditDays: 90,
-  /** Entries of an account about commands on its objects, of which it may add over a million a day; the oldest are deleted first. */
-  auditedObjectCommands: 100_000,
+  /**
+   * Entries of an account about commands on its objects, of which it may add over a million a day, and about each other command, which is
+   * 222 a day; the oldest are deleted first.
+   */
+  auditedCommands: { objects: 100_000, command: 20_000 },
   /** Max length of an entry's resource: the longest possible object id is shorter. */
   auditResourceCharacters: 1100,
   /** Deliveries; repeated ids are recognized for as long (contract 6.9). Of those that deployed nothing, a number per source and application. */

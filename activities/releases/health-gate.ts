@@ -44,23 +44,23 @@ const aliveSeconds = 3
  */
 export async function passGate(engine: ContainerHost, gate: GateOptions): Promise<Unhealthy | null> {
   const { probeMs = gateProbeMs } = gate
-  const startedAt = Date.now()
-  const waitedSeconds = () => (Date.now() - startedAt) / 1000
+  const startedAt = performance.now()
+  const waitedSeconds = () => (performance.now() - startedAt) / 1000
   let inspectedAt = startedAt - inspectMs + firstInspectMs
   let aliveSince = startedAt
-  const alive = () => (Date.now() - aliveSince) / 1000 >= aliveSeconds
+  const alive = () => (performance.now() - aliveSince) / 1000 >= aliveSeconds
   for (;;) {
     gate.signal.throwIfAborted()
     if (gate.target && (await answers(gate.target, deadlineSignal(probeMs, gate.signal)))) return null
-    if (Date.now() - inspectedAt >= inspectMs || (!gate.target && alive())) {
-      inspectedAt = Date.now()
+    if (performance.now() - inspectedAt >= inspectMs || (!gate.target && alive())) {
+      inspectedAt = performance.now()
       const state = await engine.inspect(gate.container)
       if (!state) return { reason: 'The container of the program was removed.', exit: exitOf(null), gone: true }
       if (!state.running) return { reason: endedReason(state), exit: exitOf(state) }
       if (state.status === 'paused') {
         // A paused program cannot answer. It was not paused for a snapshot: none is taken of it yet.
         await engine.unpause(gate.container)
-        aliveSince = Date.now()
+        aliveSince = performance.now()
       }
       if (!gate.target && alive()) return null
     }

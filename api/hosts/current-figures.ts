@@ -8,6 +8,5 @@ export async function currentFigures(
   { hosts, rates }: Pick<HostServices, 'hosts' | 'rates'>,
 ): Promise<Figures> {
   const reading = await hosts.stats(hosted)
-  const at = Date.now()
-  return figuresOf(hosted, reading, rates.of(hosted.id, reading, at), at)
+  return figuresOf(hosted, reading, rates.of(hosted.id, reading), Date.now())
 }

@@ -29,17 +29,17 @@ const logsDeadlineMs = 3000
 const storeEveryMs = 30_000
 const maxEntries = 10_000
 
-/** Reads from the server of each host. */
-export function httpHostReader(db: Db, ask: HostCall): HostReader {
+/** Reads from the server of each host. `now`: a clock in milliseconds that nobody sets. */
+export function httpHostReader(db: Db, ask: HostCall, now: () => number = () => performance.now()): HostReader {
   const storedAt = new Map<string, number>()
 
   /** Stores a reading without delaying the answer. */
   function store(hosted: Hosted, reading: HostReading): void {
     const { id } = hosted
-    const now = Date.now()
-    if (!reading.stats || now - (storedAt.get(id) ?? 0) < storeEveryMs) return
+    const at = now()
+    if (!reading.stats || at - (storedAt.get(id) ?? Number.NEGATIVE_INFINITY) < storeEveryMs) return
     if (storedAt.size >= maxEntries) storedAt.clear()
-    storedAt.set(id, now)
+    storedAt.set(id, at)
     const record = 'engine' in hosted ? recordDatabaseStats : recordStats
     record(db, id, reading).catch(() => storedAt.delete(id))
   }

@@ -132,10 +132,9 @@ export class LiveFeed {
   }
 
   #read(reading: LiveReading): string {
-    const at = Date.now()
-    const rate = this.#rates.of(this.#app.id, { ...reading, storageBytes: 0 }, at)
+    const rate = this.#rates.of(this.#app.id, { ...reading, storageBytes: 0 })
     this.#latest = { reading, rate }
-    return frameOf({ event: 'status', data: JSON.stringify(statusView(this.#app, reading, rate, at)) })
+    return frameOf({ event: 'status', data: JSON.stringify(statusView(this.#app, reading, rate, Date.now())) })
   }
 
   #checkSilence(): void {

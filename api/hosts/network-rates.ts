@@ -16,10 +16,14 @@ const minIntervalMs = 500
 export class NetworkRates {
   #samples = new Map<string, Sample>()
 
+  /** `now`: a clock in milliseconds that nobody sets. */
+  constructor(private readonly now: () => number = () => performance.now()) {}
+
   /** Zero until there are two readings of one run to compare. */
-  of(id: string, reading: HostReading | null, at: number): readonly [number, number] {
+  of(id: string, reading: HostReading | null): readonly [number, number] {
     if (!reading?.stats) return noTraffic
     const { networkIn: into, networkOut: out } = reading.stats
+    const at = this.now()
     const before = this.#samples.get(id)
     if (before && at - before.at < minIntervalMs) return before.rate
     const isSameRun = before !== undefined && into >= before.into && out >= before.out

@@ -25,6 +25,8 @@ export class Exchange {
   command: string | undefined
   /** Whether the command's own commit has written the audit entry already. */
   recorded = false
+  /** Whether the command made no difference, so that it has no audit entry. */
+  changedNothing = false
   #closed: AbortController | undefined
   readonly #releases: (() => void)[] = []
 

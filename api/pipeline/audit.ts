@@ -7,7 +7,8 @@ import type { Admission, Endpoint } from './endpoint.ts'
 
 /**
  * Records an accepted command before it is answered: one that succeeded, or one whose operation was stored and failed. A command that
- * succeeded is answered so even if this fails; the log then has the entry. Skips what the command's own commit has recorded.
+ * succeeded is answered so even if this fails; the log then has the entry. Skips what the command's own commit has recorded, and
+ * what made no difference.
  */
 export async function audit(
   endpoint: Pick<Endpoint, 'name' | 'method' | 'changes' | 'changesNothing'>,
@@ -17,7 +18,7 @@ export async function audit(
   result: string,
 ): Promise<void> {
   const command = endpoint.method === 'GET' ? endpoint.changes : !endpoint.changesNothing
-  if (!command || exchange.recorded || 'Idempotent-Replayed' in exchange.headers) return
+  if (!command || exchange.recorded || exchange.changedNothing || 'Idempotent-Replayed' in exchange.headers) return
   const entry = entryOf(endpoint.name, admission, exchange, result)
   if (!entry.actor || (result !== 'success' && entry.operationId === null)) return
   await recordAudit(db, entry).catch(err => log.error({ err, ...entry }, 'an audit entry could not be stored'))

@@ -54,13 +54,17 @@ export class ServiceStatus {
   #checkedAt = 0
   #running: Promise<StatusReport> | undefined
 
-  constructor(checks: readonly Check[]) {
+  /** `now`: a clock in milliseconds that nobody sets. */
+  constructor(
+    checks: readonly Check[],
+    private readonly now: () => number = () => performance.now(),
+  ) {
     this.#checks = checks
   }
 
   /** An outdated report is returned immediately, as stale, while the next one is created; only the first caller waits, up to 3 s. */
   async current(): Promise<StatusReport> {
-    const age = Date.now() - this.#checkedAt
+    const age = this.now() - this.#checkedAt
     if (this.#report && age < (this.#report.status === 'online' ? freshMs : troubledMs)) return this.#report
     this.#running ??= this.#check().finally(() => (this.#running = undefined))
     return this.#report && age < 2 * freshMs ? { ...this.#report, stale: true } : this.#running
@@ -68,8 +72,8 @@ export class ServiceStatus {
 
   async #check(): Promise<StatusReport> {
     const entries = await Promise.all(this.#checks.map(async check => ({ check, entry: await probe(check) })))
-    this.#checkedAt = Date.now()
-    this.#report = reportOf(entries, new Date(this.#checkedAt))
+    this.#checkedAt = this.now()
+    this.#report = reportOf(entries, new Date())
     return this.#report
   }
 }

@@ -1,5 +1,5 @@
 import { newId } from '../../policy/ids.ts'
-import { type MailTries, mailsRetainedDays } from '../../policy/mail/delivery.ts'
+import { codeMails, type MailTries, mailsRetainedDays } from '../../policy/mail/delivery.ts'
 import type { MailFields } from '../../policy/mail/template.ts'
 import type { QueuedFields, TemplateName } from '../../policy/mail/templates.ts'
 import type { Db } from '../database.ts'
@@ -64,24 +64,55 @@ export interface QueuedMail {
   created_at: Date
   email: string
   locale: string
+  /** It has a code that is not valid any more. */
+  expired: boolean
 }
 
+/** Which mails a sender takes. */
+export interface Taking {
+  /** Accounts of which it takes none. */
+  except?: readonly string[]
+  onlyCodes?: boolean
+}
+
+/** Written out, as in the index `mails_codes`. */
+const hasCode = `template in (${Object.keys(codeMails)
+  .map(template => `'${template}'`)
+  .join(', ')})`
+
 /**
- * Takes up to `max` mails that are due. No other sender takes them until the wait after a failed attempt is over: a sender that dies
- * delays its mails and loses none.
+ * Takes up to `max` mails that are due, those with a code first. No other sender takes them until the wait after a failed attempt is over:
+ * a sender that dies delays its mails and loses none.
  */
-export async function takeMails(db: Db, max: number, tries: MailTries): Promise<QueuedMail[]> {
+export async function takeMails(
+  db: Db,
+  max: number,
+  tries: MailTries,
+  { except = [], onlyCodes = false }: Taking = {},
+): Promise<QueuedMail[]> {
+  const codes = await take(db, max, tries, { except, only: hasCode })
+  if (onlyCodes || codes.length === max) return codes
+  return [...codes, ...(await take(db, max - codes.length, tries, { except, only: `not ${hasCode}` }))]
+}
+
+async function take(
+  db: Db,
+  max: number,
+  tries: MailTries,
+  { except, only }: { except: readonly string[]; only: string },
+): Promise<QueuedMail[]> {
   const { rows } = await db.raw(
     `with due as materialized (
-       select id from mails where state = 'queued' and next_try_at <= now()
+       select id from mails where state = 'queued' and next_try_at <= now() and ${only} and user_id <> all(:except::text[])
         order by next_try_at limit :max for update skip locked)
      update mails m
         set attempts = m.attempts + 1,
             next_try_at = now() + make_interval(secs => least(:maxWait, :first * power(2, m.attempts)))
        from due, users u
       where m.id = due.id and u.id = m.user_id
-      returning m.id, m.user_id, m.template, m.fields, m.attempts, m.created_at, u.email, u.locale`,
-    { maxWait: tries.maxWaitSeconds, first: tries.firstWaitSeconds, max },
+      returning m.id, m.user_id, m.template, m.fields, m.attempts, m.created_at, u.email, u.locale,
+        coalesce(m.created_at < now() - make_interval(secs => (:codes::jsonb ->> m.template)::int), false) as expired`,
+    { maxWait: tries.maxWaitSeconds, first: tries.firstWaitSeconds, max, except, codes: JSON.stringify(codeMails) },
   )
   return rows
 }

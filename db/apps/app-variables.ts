@@ -66,7 +66,8 @@ export interface VariablesChange {
 }
 
 /**
- * Changes the variables of an application under its row's lock and resolves to all of them. Without a difference the version stays.
+ * Changes the variables of an application under its row's lock and resolves to all of them. Without a difference (`changed`) the version
+ * stays.
  * Throws ENV_BUSY when the row cannot be locked within a second, APP_NOT_FOUND, TOO_MANY_ENV_VARS, ENV_CONTENT_TOO_LONG, or
  * READ_FAILED when variables that stay cannot be decrypted.
  */
@@ -75,7 +76,7 @@ export async function changeVariables(
   keys: SealKeys,
   appId: string,
   change: VariablesChange,
-): Promise<Variables> {
+): Promise<{ variables: Variables; changed: boolean }> {
   try {
     return await transaction(db, async trx => {
       await trx.raw(`set local lock_timeout = '1s'`)
@@ -84,8 +85,7 @@ export async function changeVariables(
       assertReadable(before.unreadable.filter(name => !change.touches(name)))
       const after = change.apply(before.values)
       assertFits(after)
-      await write(trx, keys, appId, before, after)
-      return after
+      return { variables: after, changed: await write(trx, keys, appId, before, after) }
     })
   } catch (error) {
     if (sqlState(error) === '55P03') throw new ApiError('ENV_BUSY')
@@ -93,11 +93,17 @@ export async function changeVariables(
   }
 }
 
-/** Writes only what changed, so that a value keeps the key and the version of its last change. */
-async function write(trx: Db, keys: SealKeys, appId: string, before: StoredVariables, after: Variables): Promise<void> {
+/** Writes only what changed, so that a value keeps the key and the version of its last change. Resolves to whether anything did. */
+async function write(
+  trx: Db,
+  keys: SealKeys,
+  appId: string,
+  before: StoredVariables,
+  after: Variables,
+): Promise<boolean> {
   const removedNames = [...before.values.keys(), ...before.unreadable].filter(name => !after.has(name))
   const changes = [...after].filter(([name, value]) => before.values.get(name) !== value)
-  if (removedNames.length === 0 && changes.length === 0) return
+  if (removedNames.length === 0 && changes.length === 0) return false
   if (removedNames.length) await trx('app_variables').where({ app_id: appId }).whereIn('name', removedNames).delete()
   if (changes.length)
     await trx('app_variables')
@@ -111,4 +117,5 @@ async function write(trx: Db, keys: SealKeys, appId: string, before: StoredVaria
       .onConflict(['app_id', 'name'])
       .merge(['value_sealed'])
   await trx('apps').where({ id: appId }).increment('variables_version')
+  return true
 }

@@ -20,13 +20,13 @@ export async function readAppSettings(db: Db, appId: string): Promise<AppSetting
 
 /**
  * Changes the settings that are given, and resolves to all of them and to the number of the transaction, with which others find out
- * whether the proxies have them. Throws APP_NOT_FOUND, and INVALID_PARAMETERS when the pages of the account would be too large.
+ * whether the proxies have them; `changed` = there was a difference. Throws APP_NOT_FOUND, and INVALID_PARAMETERS when the pages of the account would be too large.
  */
 export async function changeAppSettings(
   db: Db,
   app: Pick<AppRow, 'id' | 'owner_id'>,
   changes: AppSettingsChanges,
-): Promise<{ settings: AppSettings; transaction: string }> {
+): Promise<{ settings: AppSettings; transaction: string; changed: boolean }> {
   return transaction(db, async trx => {
     // Serializes the account's changes, so that each counts the pages of the others.
     await trx('users').where({ id: app.owner_id }).forUpdate().first('id')
@@ -34,10 +34,11 @@ export async function changeAppSettings(
     const before = await readAppSettings(trx, app.id)
     const settings = changedSettings(before, changes)
     await demandRoom(trx, app, settings)
+    const changed = !isDeepStrictEqual(settings, before)
     if (isDeepStrictEqual(settings, defaultAppSettings)) await trx('app_settings').where({ app_id: app.id }).delete()
-    else if (!isDeepStrictEqual(settings, before)) await store(trx, app.id, settings)
+    else if (changed) await store(trx, app.id, settings)
     await wakeEdges(trx)
-    return { settings, transaction: await transactionNumber(trx) }
+    return { settings, transaction: await transactionNumber(trx), changed }
   })
 }
 

@@ -70,18 +70,19 @@ export interface UnsettledTarget extends OperationTarget {
   host_id: string
 }
 
-/** Applications and databases of forgotten hosts that are not settled yet, in no order, except those whose creation is not confirmed yet. */
+/** Applications and databases of forgotten hosts that are not settled yet, in no order; not those in `except`, nor those whose creation is not confirmed. */
 export async function listUnsettledTargets(
   db: Db,
-  { limit, hostId }: { limit: number; hostId?: string },
+  { limit, hostId, except = [] }: { limit: number; hostId?: string; except?: readonly string[] },
 ): Promise<UnsettledTarget[]> {
   const of = (type: OperationTarget['type']) =>
     `select '${type}' as type, t.id, t.host_id from ${targetTables[type]} t join hosts h on h.id = t.host_id
       where h.forgotten_at is not null and t.lost_with is distinct from t.host_id and not t.accepting
-        and (:hostId::text is null or h.id = :hostId)`
+        and (:hostId::text is null or h.id = :hostId) and t.id <> all(:except::text[])`
   const { rows } = await db.raw(`${of('app')} union all ${of('database')} limit :limit`, {
     limit,
     hostId: hostId ?? null,
+    except,
   })
   return rows
 }

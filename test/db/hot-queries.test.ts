@@ -11,7 +11,7 @@ import { changesSince } from '../../db/apps/app-changes.ts'
 import { createApp, removeApp } from '../../db/apps/app-creation.ts'
 import { listMetrics } from '../../db/apps/app-metrics.ts'
 import * as apps from '../../db/apps/apps.ts'
-import { AuditedObjects, listAudit, recordAudit } from '../../db/audit.ts'
+import { BoundedAudit, listAudit, recordAudit } from '../../db/audit.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
 import { databaseChangesSince } from '../../db/databases/database-changes.ts'
 import { removeDatabase, reserveMoreMemory } from '../../db/databases/database-creation.ts'
@@ -152,12 +152,11 @@ const hot: Record<string, Hot | Hot['run']> = {
   },
   'the audit record of an account is listed': db =>
     listAudit(db, ownerId, { days: 30, limit: 51, before: '5000000', resources: null }),
-  'entries about objects are limited': async db => {
-    const audited = new AuditedObjects(1)
-    await audited.sweep(db)
+  'entries of an account are limited': async db => {
+    const audit = new BoundedAudit({ objects: 1, command: 1 })
     const entry = { accountId: ownerId, actor: ownerId, resource: 'o', result: 'success', operationId: null }
-    await recordAudit(db, { ...entry, action: 'objects.upload' })
-    await audited.sweep(db)
+    for (const action of ['objects.upload', 'objects.delete']) await recordAudit(db, { ...entry, action })
+    await audit.sweep(db)
   },
   'the digest of a restored archive is read': db => findSnapshotDigest(db, idOf('operation', 8)),
   'a snapshot is queued': db =>

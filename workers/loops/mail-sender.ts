@@ -5,7 +5,7 @@ import type { Db } from '../../db/database.ts'
 import { Notifications } from '../../db/notifications.ts'
 import { Bell, loop } from '../../lib/async/loop.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
-import { type MailTries, mailDeadlineMs, mailTries } from '../../policy/mail/delivery.ts'
+import { codeMails, type MailTries, mailDeadlineMs, mailSlots, mailTries } from '../../policy/mail/delivery.ts'
 import type { MailSettings } from '../../policy/mail/settings.ts'
 import { type MailFields, mailLocaleOf } from '../../policy/mail/template.ts'
 import { writeMail } from '../../policy/mail/templates.ts'
@@ -25,9 +25,6 @@ export interface MailSenderOptions {
   everySeconds?: number
 }
 
-/** Concurrent connections to the mail server. */
-const maxConnections = 4
-
 /**
  * Sends queued mail until the signal aborts. Several processes may do so: each takes different mails. A crash between sending a mail and
  * recording that repeats the mail, with the same Message-ID, and never loses one.
@@ -39,24 +36,62 @@ export async function sendMails(options: MailSenderOptions, signal: AbortSignal)
   notifications.on('notify', bell.ring)
   notifications.on('ready', bell.ring)
   await notifications.open()
-  const round = async () => {
-    while (!signal.aborted && (await sendDueMails(options, signal)) > 0);
-  }
   const onError = (error: unknown) => log.warn({ err: error }, 'mail: will try again')
-  await loop(round, { signal, everyMs: everySeconds * 1000, onError, bell })
+  const slots = new MailSlots(options, bell.ring)
+  await loop(() => slots.fill(signal), { signal, everyMs: everySeconds * 1000, onError, bell })
+  await slots.allEnded()
   await notifications.close()
 }
 
-/** Sends one batch of due mails; resolves to the number of attempts. */
-export async function sendDueMails(options: MailSenderOptions, signal: AbortSignal): Promise<number> {
-  const due = await mails.takeMails(options.db, maxConnections, options.tries ?? mailTries)
-  await Promise.all(due.map(mail => sendOne(options, mail, signal)))
-  return due.length
+/** The concurrent attempts of a process. Mails with a code find a slot while all others wait for a slow server, and no account has all slots. */
+export class MailSlots {
+  readonly #open = new Map<mails.QueuedMail, Promise<void>>()
+
+  /** `onEnd`: an attempt has ended, and its slot is free. */
+  constructor(
+    private readonly options: MailSenderOptions,
+    private readonly onEnd: () => void = () => {},
+  ) {}
+
+  /** Begins attempts until there is no slot, or no mail that may have it; resolves to their number. */
+  async fill(signal: AbortSignal): Promise<number> {
+    const { db, tries = mailTries } = this.options
+    let begun = 0
+    for (; !signal.aborted && this.#open.size < mailSlots.all; begun++) {
+      const [mail] = await mails.takeMails(db, 1, tries, this.#allowed())
+      if (!mail) break
+      this.#open.set(mail, this.#attempt(mail, signal))
+    }
+    return begun
+  }
+
+  async allEnded(): Promise<void> {
+    await Promise.all(this.#open.values())
+  }
+
+  async #attempt(mail: mails.QueuedMail, signal: AbortSignal): Promise<void> {
+    try {
+      await sendOne(this.options, mail, signal)
+    } catch (error) {
+      this.options.log.warn({ err: error, mailId: mail.id }, 'mail: what became of an attempt could not be recorded')
+    }
+    this.#open.delete(mail)
+    this.onEnd()
+  }
+
+  #allowed(): mails.Taking {
+    const open = [...this.#open.keys()]
+    const ofAccount = (id: string) => open.filter(({ user_id }) => user_id === id).length
+    const full = open.map(({ user_id }) => user_id).filter(id => ofAccount(id) >= mailSlots.perAccount)
+    const others = open.filter(({ template }) => !Object.hasOwn(codeMails, template)).length
+    return { except: full, onlyCodes: others >= mailSlots.withoutCode }
+  }
 }
 
 async function sendOne(options: MailSenderOptions, mail: mails.QueuedMail, signal: AbortSignal): Promise<void> {
   const { db, mailer, from, log, tries = mailTries, deadlineMs = mailDeadlineMs } = options
   const { id, template, attempts } = mail
+  if (mail.expired) return mails.recordMailFailure(db, id, 'Its code is not valid any more.', true)
   try {
     const fields = { ...mail.fields, ...(await options.unqueued?.[template]?.(mail)) }
     const written = writeMail(template, fields, mail.locale)

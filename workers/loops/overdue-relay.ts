@@ -8,7 +8,7 @@ import { relay } from '../../policy/installation/relay.ts'
 import type { Domains, Downgrades } from '../../workflows/client.ts'
 import { domainId, downgradeId } from '../../workflows/ids.ts'
 import { workflowRun } from '../temporal/workflow-runs.ts'
-import { endStuckRun, wakeEach } from './waking.ts'
+import { endStuckRun, tryEach } from './waking.ts'
 
 interface Overdue {
   id: string
@@ -75,10 +75,10 @@ class OverdueRelay {
   async round(): Promise<number> {
     const { db, log } = this.#options
     const { name, list, fields } = this.#kind
-    return wakeEach(await list(db, this.#backoff.waiting()), {
+    return tryEach(await list(db, this.#backoff.waiting()), {
       backoff: this.#backoff,
       idOf: ({ id }) => id,
-      wake: overdue => this.#wake(overdue),
+      attempt: overdue => this.#wake(overdue),
       onError: ({ id }, err) => log.warn({ err, ...fields(id) }, `relay: a ${name} could not be woken, will try again`),
     })
   }

@@ -12,7 +12,7 @@ import type { Domains, Downgrades, Lanes } from '../../workflows/client.ts'
 import { workflowRun } from '../temporal/workflow-runs.ts'
 import { settleForgotten } from './forgotten-hosts.ts'
 import { domainRelay, downgradeRelay } from './overdue-relay.ts'
-import { endStuckRun, laneOf, subjectOf, wakeEach } from './waking.ts'
+import { endStuckRun, laneOf, subjectOf, tryEach } from './waking.ts'
 
 export interface RelayOptions {
   db: Db
@@ -38,6 +38,7 @@ export async function runRelay(
   const steps = downgradeRelay({ ...options, downgrades })
   const names = domainRelay({ ...options, domains })
   const unfinished = new Backoff(relay.backoff)
+  const unsettled = new Backoff(relay.backoff)
   const again = (error: unknown) => log.warn({ err: error }, 'relay: will try again')
   const failed = (operationId: string, err: unknown) => {
     unfinished.seen(operationId)
@@ -45,7 +46,7 @@ export async function runRelay(
   }
   const round = async () => {
     await undoUnconfirmed(db, acceptance.forgottenSeconds, failed, unfinished.waiting()).catch(again)
-    await settleForgotten(options).catch(again)
+    await settleForgotten(options, unsettled).catch(again)
     await lanes.round().catch(again)
     await steps.round().catch(again)
     await names.round().catch(again)
@@ -72,10 +73,10 @@ export class LaneRelay {
         ? operations.listWaitingTargets(trx, { queuedSeconds, runningSeconds, except: this.backoff.waiting() })
         : [],
     )
-    return wakeEach(waiting, {
+    return tryEach(waiting, {
       backoff: this.backoff,
       idOf: ({ target_id }) => target_id,
-      wake: target => this.wakeTarget(target),
+      attempt: target => this.wakeTarget(target),
       onError: ({ target_type: type, target_id: id }, err) =>
         log.warn({ err, ...subjectOf({ type, id }) }, 'relay: a lane could not be woken, will try again'),
     })

@@ -12,36 +12,36 @@ export const laneOf = ({ type, id }: OperationTarget): string => (type === 'app'
 /** An application or database, as logs name it. */
 export const subjectOf = ({ type, id }: OperationTarget) => (type === 'app' ? { appId: id } : { databaseId: id })
 
-interface WakeEachOptions<Target> {
+interface TryEachOptions<Target> {
   backoff: Backoff
   idOf(target: Target): string
-  /** Resolves to whether it was woken. */
-  wake(target: Target): Promise<boolean>
+  /** Resolves to whether it did something. */
+  attempt(target: Target): Promise<boolean>
   onError(target: Target, error: unknown): void
 }
 
 /**
- * Wakes one target at a time; resolves to the number woken. Each target is tried again after a growing delay, so that one that cannot be
- * woken does not delay others. Several failures in a row mean that Temporal is down, and end the round.
+ * Wakes or settles one target at a time; resolves to the number for which something was done. Each target is tried again after a growing
+ * delay, so that one that always fails does not delay others. Several failures in a row mean that Temporal is down, and end the round.
  */
-export async function wakeEach<Target>(
+export async function tryEach<Target>(
   targets: readonly Target[],
-  { backoff, idOf, wake, onError }: WakeEachOptions<Target>,
+  { backoff, idOf, attempt, onError }: TryEachOptions<Target>,
 ): Promise<number> {
   backoff.forgetOthers(targets.map(idOf))
-  let woken = 0
+  let done = 0
   let failures = 0
   for (const target of targets) {
     backoff.seen(idOf(target))
     try {
-      if (await wake(target)) woken++
+      if (await attempt(target)) done++
       failures = 0
     } catch (error) {
       onError(target, error)
       if (++failures === failuresInARow) break
     }
   }
-  return woken
+  return done
 }
 
 /**

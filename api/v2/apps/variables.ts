@@ -11,7 +11,7 @@ import {
 } from '../../../policy/apps/variables.ts'
 import { jsonBodyBytes } from '../../../policy/body-budgets.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
-import { endpoint } from '../../pipeline/endpoint.ts'
+import { type Call, endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
 
 const path = '/v2/apps/{appId}/envs'
@@ -58,9 +58,9 @@ export const mergeVariables = endpoint({
   namesAreData: true,
   response,
   errors: [...refusals, ...sizes, 'READ_FAILED'],
-  async handle({ app, body }, services) {
+  async handle({ app, body, exchange }, services) {
     const apply = (before: Variables) => merged(before, body.envs)
-    return changeAndList(app, services, { touches: name => body.envs.has(name), apply })
+    return changeAndList({ app, exchange }, services, { touches: name => body.envs.has(name), apply })
   },
 })
 
@@ -76,8 +76,8 @@ export const replaceVariables = endpoint({
   namesAreData: true,
   response,
   errors: [...refusals, ...sizes],
-  async handle({ app, body }, services) {
-    return changeAndList(app, services, { touches: () => true, apply: () => body.envs })
+  async handle({ app, body, exchange }, services) {
+    return changeAndList({ app, exchange }, services, { touches: () => true, apply: () => body.envs })
   },
 })
 
@@ -92,19 +92,21 @@ export const removeVariables = endpoint({
   maxBodyBytes,
   response,
   errors: [...refusals, 'READ_FAILED'],
-  async handle({ app, body }, services) {
+  async handle({ app, body, exchange }, services) {
     const apply = (before: Variables) => new Map([...before].filter(([name]) => !body.envs.has(name)))
-    return changeAndList(app, services, { touches: name => body.envs.has(name), apply })
+    return changeAndList({ app, exchange }, services, { touches: name => body.envs.has(name), apply })
   },
 })
 
 async function changeAndList(
-  app: AppRow,
+  { app, exchange }: Pick<Call<typeof write>, 'app' | 'exchange'>,
   { db, config }: Services,
   change: VariablesChange,
 ): Promise<Record<string, string>> {
   assertProgram(app)
-  return onWire(await changeVariables(db, config.sealKeys, app.id, change))
+  const { variables, changed } = await changeVariables(db, config.sealKeys, app.id, change)
+  exchange.changedNothing = !changed
+  return onWire(variables)
 }
 
 function assertProgram({ language }: AppRow): void {

@@ -71,6 +71,7 @@ export const updateNetworkSettings = endpoint({
     if (Object.values(body).every(value => value === undefined))
       throw new ApiError('NO_UPDATE_DATA', 'Send at least one setting.')
     const changed = await changeAppSettings(db, app, body)
+    exchange.changedNothing = !changed.changed
     const awaited = { transaction: changed.transaction, host: hostName(app, config.appsDomain) }
     return { ...changed.settings, applied: await everyEdgeHas(db, awaited, exchange.signal) }
   },

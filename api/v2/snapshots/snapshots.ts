@@ -3,7 +3,12 @@ import type { AppRow } from '../../../db/apps/app-rows.ts'
 import type { Db } from '../../../db/database.ts'
 import type { DatabaseRow } from '../../../db/databases/databases.ts'
 import { findHost } from '../../../db/hosts/hosts.ts'
-import { listSnapshots as findSnapshots, queueSnapshot, type SnapshotRow } from '../../../db/snapshots/snapshots.ts'
+import {
+  findSnapshot,
+  listSnapshots as findSnapshots,
+  queueSnapshot,
+  type SnapshotRow,
+} from '../../../db/snapshots/snapshots.ts'
 import { linkSecret } from '../../../policy/apps/snapshot-links.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
 import type { Exchange } from '../../http/exchange.ts'
@@ -109,16 +114,27 @@ export async function snapshotOnce(
   assertNotLost(taking.of)
   await assertReachable(taking.of.host_id, services)
   const request = { key: idempotencyKeyOf(exchange), route: taking.route, fingerprint: '' }
-  return oncePerKey<Link>({ caller, exchange }, request, services.db, async inTransaction =>
-    linkView(await takeSnapshot(exchange, services, inTransaction, taking), linking(services)),
-  )
+  const taken = await oncePerKey<Taken | Link>({ caller, exchange }, request, services.db, async inTransaction => {
+    const { id } = await takeSnapshot(exchange, services, inTransaction, taking)
+    return { snapshot: id }
+  })
+  // A repeated answer may come from an earlier version.
+  if ('url' in taken) return taken
+  const row = await findSnapshot(services.db, taken.snapshot)
+  if (!row) throw new ApiError('SNAPSHOT_FAILED', 'The snapshot was deleted after it was made.')
+  return linkView(row, linking(services))
+}
+
+/** What is stored for repeated requests: their answer is made of it, so that no row holds the link, which needs no credential. */
+interface Taken {
+  snapshot: string
 }
 
 /** Resolves to the finished snapshot. From its commit on, repeated requests are answered that it is in progress. */
 async function takeSnapshot(
   exchange: Exchange,
   services: Services,
-  inTransaction: InTransaction<Link>,
+  inTransaction: InTransaction<Taken | Link>,
   { queue, wake }: Taking,
 ): Promise<SnapshotRow> {
   const { row } = await inTransaction(

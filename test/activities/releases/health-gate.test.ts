@@ -51,6 +51,37 @@ for (const [name, piece] of Object.entries(pieces)) {
   })
 }
 
+test.serial('a clock that is set forward ends no gate', async t => {
+  t.timeout(60_000)
+  const server = createServer(socket =>
+    socket
+      .on('error', () => {})
+      .resume()
+      .end('HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'),
+  )
+  await new Promise<void>(done => server.listen(0, '127.0.0.1', done))
+  const target = { address: '127.0.0.1', port: (server.address() as AddressInfo).port }
+  await new Promise(done => server.close(done))
+  const wall = Date.now
+  t.teardown(() => {
+    Date.now = wall
+    return new Promise<void>(done => void server.close(() => done()))
+  })
+  const host = new FakeContainerHost()
+  host.put((await engine.inspect('c'))!)
+  const inspect = host.inspect.bind(host)
+  host.inspect = async name => {
+    // The program listens only once the clock has been set.
+    if (Date.now === wall) {
+      Date.now = () => wall() + 3_600_000
+      await new Promise<void>(done => server.listen(target.port, target.address, done))
+    }
+    return inspect(name)
+  }
+  t.is(await passGate(host, { container: 'c', target, timeoutSeconds: 30, signal: new AbortController().signal }), null)
+  t.not(Date.now, wall)
+})
+
 test('a cancelled gate ends immediately, even during a probe', async t => {
   t.timeout(60_000)
   const { requests, target } = await trickling(t, pieces['informational responses'])

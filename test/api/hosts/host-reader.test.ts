@@ -2,9 +2,11 @@ import { createServer, type RequestListener } from 'node:http'
 import test, { type ExecutionContext } from 'ava'
 import { hostCall } from '../../../api/hosts/host-call.ts'
 import { httpHostReader } from '../../../api/hosts/host-reader.ts'
+import { NetworkRates } from '../../../api/hosts/network-rates.ts'
 import { loadApp } from '../../../db/apps/apps.ts'
 import { hostReadKey } from '../../../policy/keys.ts'
 import { listening, masterKey, testApi } from '../../kit/actors/api.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 
 const api = testApi()
 const reading = {
@@ -21,7 +23,7 @@ const reading = {
   storageBytes: 8,
 }
 
-async function hostThat(t: ExecutionContext, listener: RequestListener) {
+async function hostThat(t: ExecutionContext, listener: RequestListener, now?: () => number) {
   const server = createServer(listener)
   const url = await listening(server)
   t.teardown(() => {
@@ -30,7 +32,7 @@ async function hostThat(t: ExecutionContext, listener: RequestListener) {
   })
   await api().db('hosts').where({ id: 'h1' }).update({ read_url: url })
   const app = await api().makeApp(await api().makeUser())
-  return { app, reader: httpHostReader(api().db, hostCall(api().db, masterKey)) }
+  return { app, reader: httpHostReader(api().db, hostCall(api().db, masterKey), now) }
 }
 
 test.serial('it reads with the key of that host, and keeps the last figures', async t => {
@@ -46,6 +48,31 @@ test.serial('it reads with the key of that host, and keeps the last figures', as
   for (let i = 0; i < 50 && !(await loadApp(api().db, app.id))?.last_stats; i++)
     await new Promise(resolve => setTimeout(resolve, 20))
   t.deepEqual((await loadApp(api().db, app.id))?.last_stats, reading)
+})
+
+test.serial('a clock that is set back delays neither the figures that are stored nor rates', async t => {
+  let steadyMs = 5000
+  let answer = reading
+  const { app, reader } = await hostThat(
+    t,
+    (_, response) => void response.end(JSON.stringify(answer)),
+    () => steadyMs,
+  )
+  const rates = new NetworkRates(() => steadyMs)
+  const wall = Date.now
+  t.teardown(() => {
+    Date.now = wall
+  })
+  const stored = async () => (await loadApp(api().db, app.id))?.last_stats
+  await reader.stats(app)
+  await comesTrue(async () => (await stored()) !== null)
+  t.deepEqual(rates.of(app.id, answer), [0, 0])
+  Date.now = () => wall() - 3_600_000
+  steadyMs += 31_000
+  answer = { ...reading, storageBytes: 9, stats: { ...reading.stats, networkIn: 31_004 } }
+  t.deepEqual(await reader.stats(app), answer)
+  t.deepEqual(rates.of(app.id, answer), [1000, 0])
+  await comesTrue(async () => ((await stored()) as typeof reading).storageBytes === 9)
 })
 
 test.serial('no logs are null, refusals are an unavailable host', async t => {

@@ -2,6 +2,7 @@ import test from 'ava'
 import { healthChecks, Latency } from '../../../api/status/health.ts'
 import { type Check, ServiceStatus } from '../../../api/status/service-status.ts'
 import { recordHostLeft, setDraining } from '../../../db/hosts/hosts.ts'
+import { cachedSeconds } from '../../../policy/cached-answers.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -32,6 +33,28 @@ test('all well, limited, out and silent', async t => {
   })
   t.is(report.dependencies?.c?.status, 'outage')
   t.false(JSON.stringify(report).includes('password'))
+})
+
+test.serial('a clock that is set back keeps no report for longer', async t => {
+  let [steadyMs, probes] = [1000, 0]
+  const status = new ServiceStatus(
+    [
+      check('a', async () => {
+        probes++
+        return null
+      }),
+    ],
+    () => steadyMs,
+  )
+  const wall = Date.now
+  t.teardown(() => {
+    Date.now = wall
+  })
+  t.false((await status.current()).stale)
+  Date.now = () => wall() - 3_600_000
+  steadyMs += cachedSeconds.serviceStatus * 1000 + 1
+  t.true((await status.current()).stale)
+  t.is(probes, 2)
 })
 
 test('hosts that drain are in maintenance, silent ones are out, of none nothing is known; with the figures of each', async t => {

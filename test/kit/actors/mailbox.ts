@@ -1,10 +1,10 @@
 import test from 'ava'
 import { pino } from 'pino'
 import { smtpMailer } from '../../../activities/mail/smtp.ts'
-import { sendDueMails } from '../../../workers/loops/mail-sender.ts'
 import { mailedCodes } from '../../../workers/loops/mailed-codes.ts'
 import { type MailServer, readMail, startMailServer } from '../servers/mail-server.ts'
 import { masterKey, type TestApi } from './api.ts'
+import { sendDueMails } from './due-mails.ts'
 
 export interface Mailbox {
   /** The code of the newest mail to an address, as it is read there. Mail that is queued is sent first, through a real server. */

@@ -381,6 +381,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'mail/delivery.ts': {
     mailTries: { firstWaitSeconds: 60, maxWaitSeconds: 14_400, maxAttempts: 25 },
     mailDeadlineMs: 40_000,
+    codeMails: { 'sign-in': 600, 'downgrade-code': 600 },
+    mailSlots: { all: 4, withoutCode: 3, perAccount: 2 },
     mailsRetainedDays: 30,
   },
   // M3.
@@ -513,7 +515,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       auditResourceCharacters: 1100,
       deliveryDays: 7,
       refusedDeliveries: 100,
-      auditedObjectCommands: 100_000,
+      auditedCommands: { objects: 100_000, command: 20_000 },
       endedKeyDays: 90,
       idempotencyHours: 24,
       idempotencyGivenUpMinutes: 5,

@@ -17,9 +17,12 @@ import {
   type OperationKind,
 } from '../../../db/operations/operations.ts'
 import { queueRestore } from '../../../db/snapshots/restores.ts'
+import { Backoff } from '../../../lib/async/backoff.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { newId, newVersionId } from '../../../policy/ids.ts'
+import { relay } from '../../../policy/installation/relay.ts'
 import { settleForgotten } from '../../../workers/loops/forgotten-hosts.ts'
+import { laneOf } from '../../../workers/loops/waking.ts'
 import { laneRun, temporalLanes } from '../../../workers/temporal/lanes.ts'
 import { configFile, plansOfMemory, rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -209,6 +212,55 @@ for (const n of [1, 2, 3, 4, 5])
     await settleForgotten({ db, client: await clientOf(), log })
     await check(t)
   })
+
+test.serial('what cannot be settled holds up nothing else, and is tried again', async t => {
+  const { db, app, served, silent, forget } = await lostHost()
+  while ((await settleForgotten({ db, client: await clientOf(), log })) > 0);
+  const all = [app, await served(), await served(), await served(), await served()]
+  await silent()
+  await forget()
+  // Those that come first, in whatever order Postgres gives them.
+  const stuck = new Set((await listUnsettledTargets(db, { limit: 100 })).slice(0, 3).map(laneOf))
+  const attempts: string[] = []
+  const client = await clientOf()
+  const failing = {
+    workflow: {
+      getHandle: (id: string) => ({
+        async terminate(why: string) {
+          attempts.push(id)
+          if (stuck.has(id)) throw new Error('it always fails')
+          await client.workflow.getHandle(id).terminate(why)
+        },
+      }),
+    },
+    withDeadline: (_: number, work: () => Promise<unknown>) => work(),
+  } as unknown as Client
+  let seconds = 0
+  const backoff = new Backoff({ ...relay.backoff, now: () => seconds * 1000 })
+  const round = () => settleForgotten({ db, client: failing, log }, backoff)
+  t.is(await round(), 0, 'three failures in a row end a round')
+  t.is(await round(), 2, 'and the next one begins with the others')
+  t.is(attempts.length, 5)
+  t.is(await round(), 0)
+  t.is(attempts.length, 5, 'not before their delay')
+  seconds = 3
+  await round()
+  t.is(attempts.length, 8)
+  stuck.clear()
+  seconds = 9
+  t.is(await round(), 3)
+  t.is(
+    (
+      await db('apps')
+        .whereIn(
+          'id',
+          all.map(({ id }) => id),
+        )
+        .whereNotNull('lost_with')
+    ).length,
+    5,
+  )
+})
 
 /** The records as a lane has them. */
 const lane = (db: Db) =>

@@ -5,7 +5,9 @@ import type { Mailer } from '../../../activities/mail/port.ts'
 import { smtpMailer } from '../../../activities/mail/smtp.ts'
 import { type NewMail, queueMail, retryMails, takeMails } from '../../../db/accounts/mails.ts'
 import { mailTries } from '../../../policy/mail/delivery.ts'
-import { type MailSenderOptions, sendDueMails, sendMails } from '../../../workers/loops/mail-sender.ts'
+import { type MailSenderOptions, sendMails } from '../../../workers/loops/mail-sender.ts'
+import { sendDueMails } from '../../kit/actors/due-mails.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 import { readMail, type Script, startMailServer } from '../../kit/servers/mail-server.ts'
@@ -36,7 +38,7 @@ async function post(script: Script = {}, changes: Partial<MailSenderOptions> = {
 }
 
 test.serial('queued mail is sent immediately, in the language of its account', async t => {
-  const { db, server, user, options, queue, row } = await post()
+  const { db, server, user, options, queue, row } = await post({}, { tries: mailTries })
   await db('users').where({ id: user.id }).update({ locale: 'de-DE' })
   const ending = new AbortController()
   const running = sendMails({ ...options, everySeconds: 60 }, ending.signal)
@@ -217,5 +219,88 @@ test.serial('the sender continues whatever the mailer throws', async t => {
   await queue()
   t.is(await go(), 1)
   t.like(await row(), { state: 'queued', last_error: 'a text of two lines' })
+  await server.stop()
+})
+
+/** A server that accepts what `passes` lets through, and never answers about the rest. */
+function slowServer(passes: (mail: { to: string; subject: string }) => boolean) {
+  const began: { to: string; subject: string }[] = []
+  const mailer: Mailer = {
+    async send(mail, signal) {
+      began.push(mail)
+      if (!passes(mail)) await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    },
+  }
+  return { mailer, began }
+}
+
+const oneCode = { unqueued: { 'sign-in': () => ({ code: 'CODE1234' }) }, tries: mailTries }
+
+test.serial('a code goes before all that wait, and is sent while a slow server keeps every other mail', async t => {
+  const { mailer, began } = slowServer(({ subject }) => subject.includes('CODE1234'))
+  const { db, server, options } = await post({}, { mailer, ...oneCode })
+  await db('mails').delete()
+  const make = rows(db)
+  const waiting = await Promise.all(Array.from({ length: 6 }, () => make.user()))
+  const memory = { template: 'memory-out', fields: { app: 'shop', limitMb: 256 } } as const
+  for (const { id } of waiting) await queueMail(db, { userId: id, ...memory })
+  await db('mails').update({ next_try_at: new Date(0) })
+  const code = async () =>
+    queueMail(db, { userId: (await make.user()).id, template: 'sign-in', fields: { signIn: 's' } })
+  await code()
+  const ending = new AbortController()
+  const running = sendMails({ ...options, everySeconds: 60 }, ending.signal)
+  const sent = async () => (await db('mails').where({ template: 'sign-in', state: 'sent' })).length
+  await comesTrue(async () => (await sent()) === 1 && began.length === 4)
+  t.true(began[0]!.subject.includes('CODE1234'))
+  await code()
+  await comesTrue(async () => (await sent()) === 2)
+  t.is(began.length, 5, 'three slots wait for the server')
+  ending.abort()
+  await running
+  t.is((await db('mails').where({ state: 'queued', attempts: 0 })).length, 6, 'what was begun is returned')
+  await server.stop()
+})
+
+test.serial('a slot that becomes free is used at once, while others wait; and an account has two at most', async t => {
+  const isSlow = new Set<string>()
+  const { mailer, began } = slowServer(({ to }) => !isSlow.has(to))
+  const { db, server, options, user, queue } = await post({}, { mailer, ...oneCode })
+  await db('mails').delete()
+  isSlow.add(user.email)
+  for (let n = 0; n < 5; n++) await queue()
+  await db('mails').update({ next_try_at: new Date(0) })
+  const others = await Promise.all(Array.from({ length: 6 }, () => rows(db).user()))
+  for (const { id } of others) await queue({ userId: id })
+  const ending = new AbortController()
+  const running = sendMails({ ...options, everySeconds: 60 }, ending.signal)
+  await comesTrue(async () => (await db('mails').where({ state: 'sent' })).length === 6)
+  t.is(began.filter(({ to }) => to === user.email).length, 2)
+  ending.abort()
+  await running
+  await server.stop()
+})
+
+test.serial('a code that is not valid any more is not sent', async t => {
+  const { db, server, queue, go, row, user } = await post({}, oneCode)
+  await db('mails').delete()
+  await queueMail(db, { userId: user.id, template: 'sign-in', fields: { signIn: 's' } })
+  const age = (minutes: number) =>
+    db('mails').update({ created_at: db.raw('now() - make_interval(mins => ?)', [minutes]) })
+  await age(11)
+  t.is(await go(), 1)
+  t.like(await row(), { state: 'failed', last_error: 'Its code is not valid any more.' })
+  t.is(server.received.length, 0)
+  await db('mails').delete()
+  await queueMail(db, { userId: user.id, template: 'sign-in', fields: { signIn: 's' } })
+  await queue()
+  await age(9)
+  t.is(await go(), 2)
+  t.is(server.received.length, 2)
+  await db('mails').delete()
+  await queue()
+  await age(600)
+  t.is(await go(), 1)
+  t.is(server.received.length, 3, 'mails without a code do not expire')
   await server.stop()
 })

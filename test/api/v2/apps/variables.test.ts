@@ -32,6 +32,21 @@ test('variables are read, merged, replaced, removed, and every answer is the who
   t.is(stored.variables_version, 5)
 })
 
+test('a change of variables without a difference has no entry in the audit record', async t => {
+  const { as, path, app } = await make()
+  const same = [
+    ['POST', { A: '1' }],
+    ['POST', {}],
+    ['PUT', { A: '1' }],
+    ['DELETE', ['B']],
+  ] as const
+  for (const [method, envs] of [['PUT', { A: '1' }] as const, ...same]) await send(as, method, path, envs)
+  const actions = async () => (await api().db('audit').where({ resource: app.id })).map(({ action }) => action)
+  t.deepEqual(await actions(), ['apps.envs.replace'])
+  await send(as, 'DELETE', path, ['A'])
+  t.deepEqual(await actions(), ['apps.envs.replace', 'apps.envs.remove'])
+})
+
 test('names of object properties are names like any other', async t => {
   const { as, path } = await make()
   const text = '{"__proto__":"p","constructor":"c","hasOwnProperty":"h"}'

@@ -25,7 +25,7 @@ async function make(of?: TestUser) {
 const ofBytes = (bytes: number) => 'p'.repeat(bytes)
 
 test('settings begin with their defaults, and a change leaves the others as they are', async t => {
-  const { read, change, row } = await make()
+  const { id, read, change, row } = await make()
   t.deepEqual(await read(), defaultAppSettings)
   t.is(await row(), undefined)
   const { status, body } = await change({ min_tls: '1.3', hsts: { enabled: true }, requests_per_minute: 600 })
@@ -37,6 +37,8 @@ test('settings begin with their defaults, and a change leaves the others as they
   }
   t.deepEqual(body.response, { ...changed, applied: false })
   await change({ hsts: { max_age: 300 } })
+  await change({ hsts: { max_age: 300 } })
+  t.is((await api().db('audit').where({ resource: id })).length, 2, 'what was set before is no change')
   await change({ hsts: { include_subdomains: true } })
   changed.hsts = { enabled: true, max_age: 300, include_subdomains: true }
   await change({ maintenance: true, maintenance_page: '<h1>Ä</h1>', min_tls: null })

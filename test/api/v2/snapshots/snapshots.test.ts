@@ -12,6 +12,7 @@ import { commandTimeouts } from '../../../../policy/timeouts.ts'
 import type { Answer, TestUser } from '../../../kit/actors/api.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { sweep } from '../../../kit/objects/sweep.ts'
+import { searchFor, tablesWith } from '../../../kit/platform/secret-search.ts'
 import { makeWorkspace } from '../../../kit/rows/workspaces.ts'
 
 const api = testApi()
@@ -259,6 +260,37 @@ test.serial('an Idempotency-Key creates one snapshot, even if its first answer w
   t.is(repeated.headers.get('x-operation-id'), unfinished.headers.get('x-operation-id'))
   t.is((await api().db('snapshots').where({ owner_id: ana.id })).length, 2)
 })
+
+test.serial('the link of a snapshot is in no row', async t => {
+  const { ana, app: made, path } = await app()
+  const database = await api().makeDatabase(ana)
+  for (const at of [path, `/v2/databases/${database.id}/snapshots`]) {
+    const keyed = () => api().as(ana).post(at, undefined, { 'idempotency-key': at })
+    const { key } = (await keyed()).body.response
+    t.is((await keyed()).body.response.key, key)
+    const signature = new URLSearchParams(key).get('Signature') ?? ''
+    t.true(signature.length > 20)
+    t.deepEqual(await tablesWith(api().db, searchFor([signature])), [])
+  }
+  t.true((await tablesWith(api().db, searchFor([`POST /v2/apps/${made.id}/snapshots`]))).includes('idempotency_keys'))
+})
+
+test.serial(
+  'an answer that an earlier version has stored is repeated, and none for a snapshot that was deleted',
+  async t => {
+    const { ana, path } = await app()
+    const keyed = () => api().as(ana).post(path, undefined, { 'idempotency-key': 'k' })
+    const first = await keyed()
+    const stored = api().db('idempotency_keys').where({ user_id: ana.id, key: 'k' })
+    const { body } = await stored.clone().first()
+    await stored.clone().update({ body: JSON.stringify(JSON.stringify(first.body.response)) })
+    t.deepEqual((await keyed()).body, first.body)
+    await stored.clone().update({ body: JSON.stringify(body) })
+    t.deepEqual((await keyed()).body, first.body)
+    await api().db('snapshots').where({ owner_id: ana.id }).delete()
+    t.is((await keyed()).body.code, 'SNAPSHOT_FAILED')
+  },
+)
 
 test.serial('an unreachable host takes no snapshots', async t => {
   const { ana, app: made, path } = await app()
