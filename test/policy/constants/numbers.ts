@@ -265,7 +265,11 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'databases/postgres.ts': { postgres: { minMemoryMb: 1024, stop: { graceSeconds: 30 } } },
   'databases/redis.ts': { redis: { minMemoryMb: 512, stop: { graceSeconds: 30 } } },
   // After 1, 5, 15 and 60 s; at the fifth crash the engine stays down.
-  'databases/restarts.ts': { restartRules: { delaysSeconds: [1, 5, 15, 60], steadySeconds: 600 }, maxCrashes: 5 },
+  'databases/restarts.ts': {
+    restartRules: { delaysSeconds: [1, 5, 15, 60], steadySeconds: 600 },
+    returnDelay: { firstSeconds: 5, maxSeconds: 300 },
+    maxCrashes: 5,
+  },
   // Contract 10.2.
   'errors.ts': { unexpectedStatus: 500 },
   // Certificates of the installation's own authority: 90 days.
