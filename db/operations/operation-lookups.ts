@@ -121,3 +121,17 @@ export async function hasFailedBefore(db: Db, { type, id: targetId }: OperationT
     .first('state')
   return before?.state === 'error'
 }
+
+/** Why the last start of a database that has ended failed; undefined when it succeeded. */
+export async function findFailedStart(
+  db: Db,
+  databaseId: string,
+): Promise<{ code: string; message: string } | undefined> {
+  const last = await db('operations')
+    .where({ target_type: 'database', target_id: databaseId, kind: 'start' })
+    .whereIn('state', ['success', 'error', 'expired'])
+    .orderBy('seq', 'desc')
+    .first('state', 'code', 'message')
+  if (!last || last.state === 'success') return undefined
+  return { code: last.code ?? 'ACTION_FAILED', message: last.message ?? 'Its host did not begin with it in time.' }
+}

@@ -78,7 +78,8 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
     making: proxyActivities<DatabaseHostActivities>({
       ...soon,
       taskQueue: queues.deploys,
-      retry: { initialInterval: '500ms', maximumAttempts: 3 },
+      // Another port is taken at once.
+      retry: { initialInterval: '500ms', maximumAttempts: 3, nonRetryableErrorTypes: ['CONTAINER_NETWORK_CONFLICT'] },
     }),
     /** One start between two volumes: what fails goes back. */
     switching: proxyActivities<DatabaseHostActivities>({
@@ -106,7 +107,7 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
       ...inSlot,
       retry: { ...patiently, maximumAttempts: 2 },
     }),
-    /** Undoes what was started as soon as the host answers, however long that takes: nothing may stay half done. */
+    /** Undoes what was started as soon as the host answers and has what it lacks, however long that takes: nothing may stay half done. */
     patient: proxyActivities<DatabaseHostActivities & Pick<DatabaseSnapshotActivities, 'discardRestore'>>(patient),
     /** Removes what a drill has left while the lane waits for it. A host that returns later removes it by itself. */
     cleanup: proxyActivities<Pick<DatabaseSnapshotActivities, 'discardDrill'>>({
