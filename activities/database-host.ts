@@ -27,6 +27,7 @@ import { hosted, refusal, withEngineCode } from './failures.ts'
 import type { Boot } from './hosts/boot.ts'
 import { exitOf } from './releases/health-gate.ts'
 import type { ContainerExit } from './releases/release.ts'
+import { leaveSlot } from './steps/host-slots.ts'
 import type { Volumes } from './volumes/port.ts'
 
 export interface DatabaseHostOptions extends Omit<DatabaseStepsOptions, 'hostId'> {
@@ -106,6 +107,8 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
             throw refusal('CONTAINER_ALREADY_STARTED', 'The database is already running.')
           return { start: await start(database, step.operationId), step }
         })
+        // An engine may load its data for hours: meanwhile others get the slot.
+        leaveSlot()
         const serving = () =>
           engineHosted.untilServing(step.database(), cancellationSignal()).then(() => started(step.database()))
         const state = await admitted(() =>
