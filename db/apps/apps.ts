@@ -227,6 +227,13 @@ function ended(exit: RecordedExit) {
 export const autorestartDue = (apps: string): string =>
   `(${apps}.last_autorestart_at is null or ${apps}.last_autorestart_at < now() - interval '${autorestart.everyMinutes} minutes')`
 
+/** Locks the row of an application that counts as running and is to run, until the end of the transaction; false for any other. */
+export async function holdRunning(trx: Db, id: string): Promise<boolean> {
+  return (
+    (await trx('apps').where({ id, status: 'running', desired_state: 'running' }).forUpdate().first('id')) !== undefined
+  )
+}
+
 /** Spends the one automatic restart that an hour allows; false when it was spent already. */
 export async function spendAutorestart(db: Db, id: string): Promise<boolean> {
   const changed = await db('apps')

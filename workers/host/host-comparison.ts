@@ -9,7 +9,7 @@ import * as operations from '../../db/operations/operations.ts'
 import type { Backoff } from '../../lib/async/backoff.ts'
 import { type Observation, type Verdict, verdict } from '../../policy/hosts/reconciliation.ts'
 import { autorestart } from '../../policy/timeouts.ts'
-import { appResidents, enqueueStart } from './app-residents.ts'
+import { appResidents, bringBack, enqueueStart } from './app-residents.ts'
 import { removeLeftovers } from './host-leftovers.ts'
 import { bringBackStrays, type StrayOptions, sweepStrays } from './host-strays.ts'
 import { apart, settleEach } from './watch/apart.ts'
@@ -155,7 +155,7 @@ async function act(
     await apps.recordStarted(db, app.id, started, app)
   }
   if (decision === 'bring-back') {
-    await enqueueStart(db, app)
+    await bringBack(db, app)
     returns?.seen(app.id)
   }
   if (decision === 'bring-down' && container)

@@ -66,8 +66,7 @@ export function databaseResidents({
     },
 
     async startAgain(row) {
-      if (row.status !== 'running' || row.desired_state !== 'running') return
-      if (!(await operations.isBusy(db, row.id, 'database'))) await bringBack(db, row, new Date())
+      if (row.status === 'running') await bringBack(db, row, new Date())
     },
   }
 }
@@ -83,13 +82,21 @@ const givenUp = ({ retired_until: until }: databases.DatabaseRow): Date =>
   new Date((until?.getTime() ?? 0) + strayTerms.keptDays * 86_400_000)
 
 /** Queues the start of a database that is to run and does not, unless its row changed since it was `seen`; it counts as ended at `endedAt`. */
-export async function bringBack(db: Db, seen: databases.HostDatabase, endedAt: Date): Promise<void> {
-  await transaction(db, async trx => {
-    if (await takeReturn(trx, seen, endedAt)) await enqueueStart(trx, seen)
-  })
-}
+export const bringBack = (db: Db, seen: databases.HostDatabase, endedAt: Date): Promise<void> =>
+  startIf(db, seen, trx => takeReturn(trx, seen, endedAt))
 
-export async function enqueueStart(db: Db, { id, owner_id: ownerId }: Pick<databases.HostDatabase, 'id' | 'owner_id'>) {
-  const target = { targetType: 'database', targetId: id } as const
-  await operations.enqueueOperation(db, { ...target, kind: 'start', ownerId, actor: 'host-watch' })
+/**
+ * Queues the start of a database if `take` finds it so in the same transaction: what was taken and not queued would be lost. Not behind
+ * another operation: a stop would be undone.
+ */
+export async function startIf(
+  db: Db,
+  { id, owner_id: ownerId }: Pick<databases.HostDatabase, 'id' | 'owner_id'>,
+  take: (trx: Db) => Promise<boolean>,
+): Promise<void> {
+  await transaction(db, async trx => {
+    if ((await operations.isBusy(trx, id, 'database')) || !(await take(trx))) return
+    const target = { targetType: 'database', targetId: id } as const
+    await operations.enqueueOperation(trx, { ...target, kind: 'start', ownerId, actor: 'host-watch' })
+  })
 }

@@ -20,7 +20,7 @@ import {
   hasEndedSince,
 } from '../../../policy/databases/reconciliation.ts'
 import { planRestart, type RestartPlan } from '../../../policy/databases/restarts.ts'
-import { bringBack, enqueueStart } from './database-residents.ts'
+import { bringBack, startIf } from './database-residents.ts'
 
 export interface SettlementOptions {
   db: Db
@@ -110,11 +110,7 @@ async function act(
       if (await staysStopped(db, id)) await engine.stop(container.name, engines[database.engine].stop.graceSeconds)
     })
   if (decision === 'record-exit') await recordExit(options, database, container)
-  // One commit: a restart that was taken and not queued would be lost.
-  if (decision === 'restart')
-    await transaction(db, async trx => {
-      if (await takeRestart(trx, id)) await enqueueStart(trx, database)
-    })
+  if (decision === 'restart') await startIf(db, database, trx => takeRestart(trx, id))
   if (decision === 'bring-back' || decision === 'restart') returns.seen(id)
 }
 

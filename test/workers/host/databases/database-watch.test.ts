@@ -290,6 +290,29 @@ test('a host process that was replaced records nothing and starts nothing', asyn
   t.truthy((await row(due.id)).restart_at)
 })
 
+test('a stop while the watch looks at a database that ended is not undone, whether it has ended or waits', async t => {
+  let meanwhile = async () => {}
+  const { db, serving, add, look, crash, queued, boot, clock, operation } = await host({ held: () => meanwhile() })
+  const ran = [await serving(), await serving()]
+  for (const one of ran) crash(one)
+  const due = await add({ status: 'exited', restarts: 1, restart_at: new Date(clock.now) })
+  boot.id = 'boot-2'
+  const [stopped, waiting] = ran as [(typeof ran)[0], (typeof ran)[0]]
+  // After the decisions.
+  meanwhile = async () => {
+    if ((await db('operations').where({ target_id: waiting.id })).length > 0) return
+    await databases.recordDatabaseDesired(db, stopped.id, 'stopped')
+    for (const { id } of [waiting, due]) await operation(id, 'stop')
+  }
+  await look()
+  t.deepEqual(await queued(stopped.id), [])
+  for (const { id } of [waiting, due])
+    t.deepEqual(
+      (await queued(id)).map(({ kind }) => kind),
+      ['stop'],
+    )
+})
+
 test('one that the engine cannot inspect delays no others', async t => {
   const { serving, crash, look, row, engine } = await host()
   const mute = await serving()
