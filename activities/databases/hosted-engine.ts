@@ -105,8 +105,16 @@ export function hostedEngines(options: HostedEngineOptions) {
     return withSocket(foldersOfDatabase(database).run, name, socket => work({ socket, secrets, traits, signal }))
   }
 
+  async function demandRunning(container: string): Promise<void> {
+    const state = await engine.inspect(container)
+    if (!state?.running) throw refusal('ACTION_FAILED', endedWords(state?.exitCode ?? null, state?.oom ?? false))
+  }
+
   /** While our Postgres is away, nothing is known to wait. */
-  const isToEnd = ({ id }: DatabaseFacts): Promise<boolean> => isEndWaiting(db, id).catch(() => false)
+  async function demandWanted({ id }: DatabaseFacts): Promise<void> {
+    if (await isEndWaiting(db, id).catch(() => false))
+      throw refusal('ACTION_FAILED', 'The start was ended, because the database is to be stopped or deleted.')
+  }
 
   /** Whether a password opens the database, over TLS, at its published port. */
   async function login(database: DatabaseFacts, generation: number): Promise<'accepted' | 'refused'> {
@@ -168,14 +176,12 @@ export function hostedEngines(options: HostedEngineOptions) {
           last = error
         }
         if (performance.now() - inspectedAt >= inspectEveryMs) {
-          const state = await engine.inspect(container)
-          if (!state?.running) throw refusal('ACTION_FAILED', endedWords(state?.exitCode ?? null, state?.oom ?? false))
+          await demandRunning(container)
           inspectedAt = performance.now()
         }
         if (performance.now() - lookedAt >= lookEveryMs) {
           await progress.look()
-          if (container === databaseContainerName(database) && (await isToEnd(database)))
-            throw refusal('ACTION_FAILED', 'The start was ended, because the database is to be stopped or deleted.')
+          if (container === databaseContainerName(database)) await demandWanted(database)
           lookedAt = performance.now()
         }
         progress.demand(last)
