@@ -23,10 +23,11 @@ import {
   guardedDatabaseSteps,
 } from './databases/steps.ts'
 import type { DatabaseTemplates } from './databases/templates/templates.ts'
-import { hosted, refusal } from './failures.ts'
+import { hosted, refusal, withEngineCode } from './failures.ts'
 import type { Boot } from './hosts/boot.ts'
 import { exitOf } from './releases/health-gate.ts'
 import type { ContainerExit } from './releases/release.ts'
+import { leaveSlot } from './steps/host-slots.ts'
 import type { Volumes } from './volumes/port.ts'
 
 export interface DatabaseHostOptions extends Omit<DatabaseStepsOptions, 'hostId'> {
@@ -81,105 +82,110 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
     }
   }
 
-  return hosted({
-    ...databaseImages({ ...host, steps: { begin, turn } }),
-    ...databaseMemoryFit({ ...host, guard: { turn, assertCurrent } }),
-    ...databaseRemoval(host, lateTurn),
+  return hosted(
+    {
+      ...databaseImages({ ...host, steps: { begin, turn } }),
+      ...databaseMemoryFit({ ...host, guard: { turn, assertCurrent } }),
+      ...databaseRemoval(host, lateTurn),
 
-    /** Makes the volume of a new database: settings, certificates, and a data folder without data. */
-    async prepareDatabase(input: DatabaseStepInput): Promise<void> {
-      const database = (await begin('prepareDatabase', input)).database()
-      await imageWithin(engine, database.image, { seconds: commandImageSeconds, signal: cancellationSignal() })
-      await turn('prepareDatabase', input, async step => {
-        const database = step.database()
-        await prepareVolume(host, database, cancellationSignal(), () => makeReady(database))
-      })
-    },
+      /** Makes the volume of a new database: settings, certificates, and a data folder without data. */
+      async prepareDatabase(input: DatabaseStepInput): Promise<void> {
+        const database = (await begin('prepareDatabase', input)).database()
+        await imageWithin(engine, database.image, { seconds: commandImageSeconds, signal: cancellationSignal() })
+        await turn('prepareDatabase', input, async step => {
+          const database = step.database()
+          await prepareVolume(host, database, cancellationSignal(), () => makeReady(database))
+        })
+      },
 
-    /** Starts the engine and waits until it serves. Running already is success, unless `mustStand` requires that it does not run. */
-    async startDatabase(input: DatabaseStepInput, { mustStand }: { mustStand: boolean }): Promise<StartedDatabase> {
-      const { start: begun, step } = await turn('startDatabase', input, async step => {
-        const database = step.database()
-        const state = await engine.inspect(nameOf(database))
-        if (mustStand && state?.running && firstAttempt())
-          throw refusal('CONTAINER_ALREADY_STARTED', 'The database is already running.')
-        return { start: await start(database, step.operationId), step }
-      })
-      const serving = () =>
-        engineHosted.untilServing(step.database(), cancellationSignal()).then(() => started(step.database()))
-      const state = await admitted(() =>
-        guard
-          .untilServing(step.database(), serving, repair => repairAndStart(input, repair))
-          .catch(error => {
-            throw hasLessMemory(step) ? tooLittleMemory(step, error) : error
-          }),
-      )
-      return { ...state, ...begun }
-    },
-
-    /** Stops the engine cleanly and returns how it ended. `mustRun` requires that it runs. */
-    async stopDatabase(input: DatabaseStepInput, { mustRun }: { mustRun: boolean }): Promise<ContainerExit> {
-      const { name, wasRunning } = await turn('stopDatabase', input, async step => {
-        const database = step.database()
-        const name = nameOf(database)
-        const state = await engine.inspect(name)
-        if (state?.running) {
-          // It serves until the one after it has nothing left to wait for.
-          const next = (step.input.volumes as { copy?: number } | undefined)?.copy
-          if (step.kind === 'restore' && next && next !== database.generation)
-            await makeReady({ ...database, generation: next })
-          await assertCurrent(step.operationId) // an undo may have begun meanwhile
-          await engine.stop(name, graceOf(database))
-        }
-        return { name, wasRunning: state?.running ?? false }
-      })
-      if (mustRun && !wasRunning && firstAttempt())
-        throw refusal('CONTAINER_ALREADY_STOPPED', 'The database is already stopped.')
-      return exitOf(await engine.inspect(name))
-    },
-
-    /**
-     * Gives the running engine the password of the row's generation, ends the customer's connections, and proves by logins that this
-     * password works and that of generation `before` does not.
-     */
-    async setDatabasePassword(input: DatabaseStepInput, before: number): Promise<StartedDatabase> {
-      return turn('setDatabasePassword', input, async step => {
-        const database = step.database()
-        await assertCurrent(step.operationId)
-        // Before the engine: it starts with these settings if it ends meanwhile.
-        await engineHosted.settle(database)
-        if (!(await engine.inspect(nameOf(database)))?.running) await restart(database, step.operationId)
-        const setPassword = async () => {
-          await recordPassword(volumes, database, null)
-          const effect = await engineHosted.locally(database, local =>
-            engineHosted.adapterOf(database).setPassword(local),
-          )
-          await recordPassword(volumes, database, database.passwordGeneration)
-          return effect
-        }
-        const effect = await answered(step, setPassword)
-        if (effect === 'after a restart') await restart(database, step.operationId)
-        await answered(step, () => engineHosted.proveLogin(database, before, cancellationSignal()))
-        return started(database)
-      })
-    },
-
-    /** Replaces the certificates of a running engine, which keeps its connections where it can. */
-    async reissueCertificate(input: DatabaseStepInput): Promise<StartedDatabase> {
-      return turn('reissueCertificate', input, async step => {
-        const database = step.database()
-        await assertCurrent(step.operationId)
-        await engineHosted.settle(database, 'renew')
-        const effect = await answered(step, () =>
-          engineHosted.locally(database, local => engineHosted.adapterOf(database).reloadCertificate(local)),
+      /** Starts the engine and waits until it serves. Running already is success, unless `mustStand` requires that it does not run. */
+      async startDatabase(input: DatabaseStepInput, { mustStand }: { mustStand: boolean }): Promise<StartedDatabase> {
+        const { start: begun, step } = await turn('startDatabase', input, async step => {
+          const database = step.database()
+          const state = await engine.inspect(nameOf(database))
+          if (mustStand && state?.running && firstAttempt())
+            throw refusal('CONTAINER_ALREADY_STARTED', 'The database is already running.')
+          return { start: await start(database, step.operationId), step }
+        })
+        // An engine may load its data for hours: meanwhile others get the slot.
+        leaveSlot()
+        const serving = () =>
+          engineHosted.untilServing(step.database(), cancellationSignal()).then(() => started(step.database()))
+        const state = await admitted(() =>
+          guard
+            .untilServing(step.database(), serving, repair => repairAndStart(input, repair))
+            .catch(error => {
+              throw hasLessMemory(step) ? tooLittleMemory(step, error) : error
+            }),
         )
-        if (effect === 'after a restart') await restart(database, step.operationId)
-        await answered(step, () => engineHosted.proveLogin(database, neverUsedGeneration, cancellationSignal()))
-        await engineHosted.certificateServed(database)
-        return started(database)
-      })
+        return { ...state, ...begun }
+      },
+
+      /** Stops the engine cleanly and returns how it ended. `mustRun` requires that it runs. */
+      async stopDatabase(input: DatabaseStepInput, { mustRun }: { mustRun: boolean }): Promise<ContainerExit> {
+        const { name, wasRunning } = await turn('stopDatabase', input, async step => {
+          const database = step.database()
+          const name = nameOf(database)
+          const state = await engine.inspect(name)
+          if (state?.running) {
+            // It serves until the one after it has nothing left to wait for.
+            const next = (step.input.volumes as { copy?: number } | undefined)?.copy
+            if (step.kind === 'restore' && next && next !== database.generation)
+              await makeReady({ ...database, generation: next })
+            await assertCurrent(step.operationId) // an undo may have begun meanwhile
+            await engine.stop(name, graceOf(database))
+          }
+          return { name, wasRunning: state?.running ?? false }
+        })
+        if (mustRun && !wasRunning && firstAttempt())
+          throw refusal('CONTAINER_ALREADY_STOPPED', 'The database is already stopped.')
+        return exitOf(await engine.inspect(name))
+      },
+
+      /**
+       * Gives the running engine the password of the row's generation, ends the customer's connections, and proves by logins that this
+       * password works and that of generation `before` does not.
+       */
+      async setDatabasePassword(input: DatabaseStepInput, before: number): Promise<StartedDatabase> {
+        return turn('setDatabasePassword', input, async step => {
+          const database = step.database()
+          await assertCurrent(step.operationId)
+          // Before the engine: it starts with these settings if it ends meanwhile.
+          await engineHosted.settle(database)
+          if (!(await engine.inspect(nameOf(database)))?.running) await restart(database, step.operationId)
+          const setPassword = async () => {
+            await recordPassword(volumes, database, null)
+            const effect = await engineHosted.locally(database, local =>
+              engineHosted.adapterOf(database).setPassword(local),
+            )
+            await recordPassword(volumes, database, database.passwordGeneration)
+            return effect
+          }
+          const effect = await answered(step, setPassword)
+          if (effect === 'after a restart') await restart(database, step.operationId)
+          await answered(step, () => engineHosted.proveLogin(database, before, cancellationSignal()))
+          return started(database)
+        })
+      },
+
+      /** Replaces the certificates of a running engine, which keeps its connections where it can. */
+      async reissueCertificate(input: DatabaseStepInput): Promise<StartedDatabase> {
+        return turn('reissueCertificate', input, async step => {
+          const database = step.database()
+          await assertCurrent(step.operationId)
+          await engineHosted.settle(database, 'renew')
+          const effect = await answered(step, () =>
+            engineHosted.locally(database, local => engineHosted.adapterOf(database).reloadCertificate(local)),
+          )
+          if (effect === 'after a restart') await restart(database, step.operationId)
+          await answered(step, () => engineHosted.proveLogin(database, neverUsedGeneration, cancellationSignal()))
+          await engineHosted.certificateServed(database)
+          return started(database)
+        })
+      },
     },
-  })
+    withEngineCode,
+  )
 
   /** False when the engine runs, or `repair` has found nothing to do. */
   function repairAndStart(input: DatabaseStepInput, repair: () => Promise<boolean>): Promise<boolean> {

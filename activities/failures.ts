@@ -50,6 +50,14 @@ export function withCode(error: unknown): unknown {
   return ApplicationFailure.create({ message: withoutFolders(error.message), type: error.name, cause: error })
 }
 
+/** As `withCode`, for an engine of a database: what its host lacks for its start may be there later, so that retries can fix it, as undos do. */
+export function withEngineCode(error: unknown): unknown {
+  const lacks = [NoSpaceLeft, PortTaken, VolumeLost, ImageUnavailable].some(Kind => error instanceof Kind)
+  const failure = withCode(error)
+  if (!lacks || !(failure instanceof ApplicationFailure)) return failure
+  return ApplicationFailure.retryable(failure.message, failure.type)
+}
+
 /** What attempts have reported to their lanes. */
 const reported = new WeakMap<Context, unknown>()
 
@@ -70,7 +78,7 @@ export const beatMs = 2000
  * requests to cancel) and carry what was reported, and a cancelled activity ends as cancelled.
  */
 // biome-ignore lint/suspicious/noExplicitAny: activities of a group differ in their arguments
-export function hosted<T extends Record<string, (...args: any[]) => Promise<unknown>>>(group: T): T {
+export function hosted<T extends Record<string, (...args: any[]) => Promise<unknown>>>(group: T, coded = withCode): T {
   const wrapped = Object.entries(group).map(([name, activity]) => [
     name,
     async (...args: unknown[]) => {
@@ -81,7 +89,7 @@ export function hosted<T extends Record<string, (...args: any[]) => Promise<unkn
         return await activity(...args)
       } catch (error) {
         if (cancellationSignal().aborted) throw new CancelledFailure(`${name} was cancelled`)
-        const failure = withCode(error)
+        const failure = coded(error)
         if (!known() || !(failure instanceof ApplicationFailure)) throw failure
         throw ApplicationFailure.fromError(failure, { details: [known()] })
       } finally {

@@ -1,6 +1,7 @@
 import type { Db } from '../../db/database.ts'
 import { databasePasswordKey, ensureAuthority, recordCertificateServed } from '../../db/databases/authorities.ts'
 import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
+import { isEndWaiting } from '../../db/operations/operation-lookups.ts'
 import { pause } from '../../lib/async/loop.ts'
 import { remembered } from '../../lib/async/remembered.ts'
 import { databaseHostname } from '../../policy/databases/connection-url.ts'
@@ -18,6 +19,7 @@ import type { Volumes } from '../volumes/port.ts'
 import { type CertificateUse, ensureCertificates } from './certificates.ts'
 import { type DatabaseFolders, foldersOf, passwdFile, passwdOf } from './container.ts'
 import { withRoom } from './disk-space.ts'
+import { engineProgress } from './engines/engine-progress.ts'
 import { pointInTimeOf } from './engines/point-in-time.ts'
 import { databaseContainerName, databaseVolume } from './names.ts'
 import {
@@ -25,7 +27,6 @@ import {
   type DatabaseEngine,
   type DatabaseSecrets,
   type DatabaseTraits,
-  EngineLoads,
   EngineUnavailable,
   type LocalEngine,
 } from './port.ts'
@@ -47,7 +48,7 @@ export interface HostedEngineOptions {
   now?: () => Date
   /** Engines that can be restored to any second leave their WAL files to this host; omitted = they do not. */
   archives?: boolean
-  /** Max seconds until an engine serves, or loads more of its data; omitted = 60. */
+  /** Max seconds until an engine serves that makes no progress; omitted = 60. */
   serveSeconds?: number
   /** Of Redis, the setting; omitted = `always`. */
   redisSync?: DatabaseSettings['redisSync']
@@ -104,6 +105,17 @@ export function hostedEngines(options: HostedEngineOptions) {
     return withSocket(foldersOfDatabase(database).run, name, socket => work({ socket, secrets, traits, signal }))
   }
 
+  async function demandRunning(container: string): Promise<void> {
+    const state = await engine.inspect(container)
+    if (!state?.running) throw refusal('ACTION_FAILED', endedWords(state?.exitCode ?? null, state?.oom ?? false))
+  }
+
+  /** While our Postgres is away, nothing is known to wait. */
+  async function demandWanted({ id }: DatabaseFacts): Promise<void> {
+    if (await isEndWaiting(db, id).catch(() => false))
+      throw refusal('ACTION_FAILED', 'The start was ended, because the database is to be stopped or deleted.')
+  }
+
   /** Whether a password opens the database, over TLS, at its published port. */
   async function login(database: DatabaseFacts, generation: number): Promise<'accepted' | 'refused'> {
     const pem = await readSetting(foldersOfDatabase(database), certificateFiles.authority)
@@ -147,13 +159,14 @@ export function hostedEngines(options: HostedEngineOptions) {
     certificateServed: ({ id }: DatabaseFacts) => recordCertificateServed(db, id, now()),
 
     /**
-     * Resolves once the engine in this container serves its data. Rejects with ACTION_FAILED when it ended, or did not within 60 s; of one that
-     * loads its data, when it made no progress for so long.
+     * Resolves once the engine in this container serves its data. Rejects with ACTION_FAILED when it ended, or made no progress for 60 s; also
+     * when the database is to be stopped or deleted meanwhile, which waits for this.
      */
     async untilServing(database: DatabaseFacts, signal: AbortSignal, container = databaseContainerName(database)) {
       const startedAt = performance.now()
-      const deadline = progressDeadline(options.serveSeconds ?? databaseSeconds.serve)
-      let inspectedAt = startedAt
+      const { serve, load } = databaseSeconds
+      const progress = engineProgress(() => engine.stats(container), { serve: options.serveSeconds ?? serve, load })
+      let [inspectedAt, lookedAt] = [startedAt, startedAt]
       for (let last: unknown; ; ) {
         signal.throwIfAborted()
         try {
@@ -163,11 +176,15 @@ export function hostedEngines(options: HostedEngineOptions) {
           last = error
         }
         if (performance.now() - inspectedAt >= inspectEveryMs) {
-          const state = await engine.inspect(container)
-          if (!state?.running) throw refusal('ACTION_FAILED', endedWords(state?.exitCode ?? null, state?.oom ?? false))
+          await demandRunning(container)
           inspectedAt = performance.now()
         }
-        deadline.demand(last)
+        if (performance.now() - lookedAt >= lookEveryMs) {
+          await progress.look()
+          if (container === databaseContainerName(database)) await demandWanted(database)
+          lookedAt = performance.now()
+        }
+        progress.demand(last)
         await pause(startPauseMs(performance.now() - startedAt), signal)
       }
     },
@@ -206,19 +223,8 @@ const pollMs = 50
 const startPauseMs = (elapsedMs: number): number => Math.min(200, 10 + elapsedMs / 20)
 /** The container of an engine that does not answer is looked at less often than its socket. */
 const inspectEveryMs = 100
-
-/** `demand` throws ACTION_FAILED once an engine has not served for so many seconds, or loaded more of its data. */
-function progressDeadline(seconds: number) {
-  let [progress, since] = ['', performance.now()]
-  return {
-    demand(last: unknown): void {
-      if (last instanceof EngineLoads && last.progress !== progress)
-        [progress, since] = [last.progress, performance.now()]
-      if (performance.now() <= since + seconds * 1000) return
-      throw refusal('ACTION_FAILED', `The engine did not serve within ${seconds} s: ${wordsOf(last)}`)
-    },
-  }
-}
+/** What it does, and whether it is still to start, is looked at only when it takes long. */
+const lookEveryMs = 1000
 
 const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 

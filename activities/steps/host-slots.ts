@@ -1,4 +1,4 @@
-import { cancellationSignal, heartbeat } from '@temporalio/activity'
+import { Context, cancellationSignal, heartbeat } from '@temporalio/activity'
 import { CancelledFailure } from '@temporalio/common'
 import type { FairSlots } from '../../lib/async/fair-slots.ts'
 import { beatMs } from '../failures.ts'
@@ -6,6 +6,14 @@ import { beatMs } from '../failures.ts'
 /** Of the input of every step at a host: the account whose share of the slots it takes. */
 interface Owned {
   ownerId: string
+}
+
+/** How activities that are in a slot give it back. */
+const held = new WeakMap<Context, () => void>()
+
+/** Gives the slot of this activity back before its end, if it has one: from now on it only waits. */
+export function leaveSlot(): void {
+  held.get(Context.current())?.()
 }
 
 /**
@@ -26,6 +34,7 @@ export function inSlots<T extends Record<string, (step: never, ...rest: any[]) =
       async (step: Owned, ...rest: unknown[]) => {
         await ahead[name as keyof T]?.(...([step, ...rest] as Parameters<T[keyof T]>))
         const leave = await enterSlot(name, slots, step)
+        held.set(Context.current(), leave)
         try {
           return await activity(step as never, ...rest)
         } finally {

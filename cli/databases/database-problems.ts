@@ -1,6 +1,7 @@
 import { MiB } from '../../lib/bytes.ts'
+import { awaitsStart } from '../../policy/databases/database-problems.ts'
 import { diskWarnings } from '../../policy/databases/disk-levels.ts'
-import { restartRules } from '../../policy/databases/restarts.ts'
+import { restartRules, returnDelay } from '../../policy/databases/restarts.ts'
 import { automaticSnapshotRules } from '../../policy/rounds.ts'
 import { age, since } from '../ops/ops-words.ts'
 import { exitWords, stateOf } from './database-state.ts'
@@ -95,6 +96,11 @@ function engineProblem({ database, host, figures, operations }: DatabaseStory, n
     }
   if (state !== 'down' && !(state === 'exited' && database.exit_at)) return null
   const [last] = operations
+  if (awaitsStart(database) && last?.kind === 'start' && last.state === 'error')
+    return {
+      problem: 'Its engine does not run, because its host could not start it.',
+      remedy: `berth ops explain ${last.id.slice(0, 8)} says why: remove the cause. Its host tries again at least every ${returnDelay.maxSeconds / 60} minutes`,
+    }
   const failedStart = last?.kind === 'start' && last.state === 'error' ? last.id.slice(0, 8) : null
   const anew =
     state === 'down'

@@ -1,7 +1,21 @@
 import type { Health, HealthRestart } from '../../policy/hosts/health-checks.ts'
+import { autorestart } from '../../policy/timeouts.ts'
 import { type Db, transaction } from '../database.ts'
 import { enqueueOperation, type OperationRow } from '../operations/operations.ts'
-import { type AppRow, autorestartDue, spendAutorestart } from './apps.ts'
+import type { AppRow } from './app-rows.ts'
+
+/** As SQL: whether the last automatic restart was long enough ago. */
+const autorestartDue = (apps: string): string =>
+  `(${apps}.last_autorestart_at is null or ${apps}.last_autorestart_at < now() - interval '${autorestart.everyMinutes} minutes')`
+
+/** Spends the one automatic restart that an hour allows; false when it was spent already. */
+export async function spendAutorestart(db: Db, id: string): Promise<boolean> {
+  const changed = await db('apps')
+    .where({ id, autorestart: true, desired_state: 'running' })
+    .whereRaw(autorestartDue('apps'))
+    .update({ last_autorestart_at: db.fn.now() })
+  return changed === 1
+}
 
 /** An application that its host is to check: one that runs, and names a path. */
 export interface CheckedApp {

@@ -1,4 +1,3 @@
-import { autorestart } from '../../policy/timeouts.ts'
 import { type Db, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
 import { type AppRow, type AppStatus, appColumns } from './app-rows.ts'
@@ -220,17 +219,11 @@ function ended(exit: RecordedExit) {
   }
 }
 
-/** As SQL: whether the last automatic restart was long enough ago. */
-export const autorestartDue = (apps: string): string =>
-  `(${apps}.last_autorestart_at is null or ${apps}.last_autorestart_at < now() - interval '${autorestart.everyMinutes} minutes')`
-
-/** Spends the one automatic restart that an hour allows; false when it was spent already. */
-export async function spendAutorestart(db: Db, id: string): Promise<boolean> {
-  const changed = await db('apps')
-    .where({ id, autorestart: true, desired_state: 'running' })
-    .whereRaw(autorestartDue('apps'))
-    .update({ last_autorestart_at: db.fn.now() })
-  return changed === 1
+/** Locks the row of an application that counts as running and is to run, until the end of the transaction; false for any other. */
+export async function holdRunning(trx: Db, id: string): Promise<boolean> {
+  return (
+    (await trx('apps').where({ id, status: 'running', desired_state: 'running' }).forUpdate().first('id')) !== undefined
+  )
 }
 
 /** Stores the last statistics from a host, shown while the host does not answer. */

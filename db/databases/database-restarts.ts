@@ -2,6 +2,7 @@ import type { RestartPlan } from '../../policy/databases/restarts.ts'
 import type { Db } from '../database.ts'
 import type { DatabaseRow } from './database-rows.ts'
 import { warnOfDown } from './database-warnings.ts'
+import type { HostDatabase } from './databases.ts'
 
 /**
  * Records when the engine of a database that has ended is started again; false when its row changed since it was `seen`. Its owner is
@@ -26,6 +27,19 @@ export async function takeRestart(trx: Db, id: string): Promise<boolean> {
     .where({ id, status: 'exited', desired_state: 'running' })
     .whereNotNull('restart_at')
     .update({ restart_at: null })
+  return changed === 1
+}
+
+/**
+ * Takes a database that is to run and does not, in the transaction that queues its start: it is shown as exited from now on, and one that
+ * counted as running, as ended at `endedAt`. False when its row changed since it was `seen`, or it is to be stopped.
+ */
+export async function takeReturn(trx: Db, seen: HostDatabase, endedAt: Date): Promise<boolean> {
+  const { id, status, container_id, started_at } = seen
+  const end = status === 'running' && { exit_code: null, exit_oom: null, exit_at: endedAt }
+  const changed = await trx('databases')
+    .where({ id, status, container_id, started_at, desired_state: 'running' })
+    .update({ status: 'exited', started_at: null, ...end })
   return changed === 1
 }
 

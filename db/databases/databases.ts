@@ -39,6 +39,7 @@ const hostColumns = [
   'status',
   'container_id',
   'started_at',
+  'exit_at',
   'boot_id',
   'restarts',
   'restart_at',

@@ -161,3 +161,27 @@ export async function listWaitingTargets(
   )
   return rows
 }
+
+/** Why the last start of a database that has ended failed; undefined when it succeeded. */
+export async function findFailedStart(
+  db: Db,
+  databaseId: string,
+): Promise<{ code: string; message: string } | undefined> {
+  const last = await db('operations')
+    .where({ target_type: 'database', target_id: databaseId, kind: 'start' })
+    .whereIn('state', ['success', 'error', 'expired'])
+    .orderBy('seq', 'desc')
+    .first('state', 'code', 'message')
+  if (!last || last.state === 'success') return undefined
+  return { code: last.code ?? 'ACTION_FAILED', message: last.message ?? 'Its host did not begin with it in time.' }
+}
+
+/** Whether a stop or a deletion of a database waits for its lane, which its caller was not answered yet. */
+export async function isEndWaiting(db: Db, databaseId: string): Promise<boolean> {
+  const row = await db('operations')
+    .where({ target_type: 'database', target_id: databaseId, state: 'queued' })
+    .whereIn('kind', ['stop', 'delete'])
+    .whereRaw('(claim_before is null or claim_before > now())')
+    .first('id')
+  return row !== undefined
+}

@@ -1,4 +1,6 @@
 import type { Problem } from '../apps/app-problems.ts'
+import { isErrorCode } from '../errors.ts'
+import { maxCrashes, returnDelay } from './restarts.ts'
 
 /** For the owner of a database whose host was forgotten. */
 export const databaseLostWith = (hostId: string): string =>
@@ -11,3 +13,36 @@ export const databaseLostInCreation = (hostId: string): string =>
 /** What keeps a database from running for good; undefined when nothing does. */
 export const problemOfDatabase = ({ lost_with: hostId }: { lost_with: string | null }): Problem | undefined =>
   hostId === null ? undefined : { code: 'CLUSTER_UNAVAILABLE', message: databaseLostWith(hostId) }
+
+/** What decides whether the host of a database starts it again, without being asked. */
+interface Down {
+  status: string
+  desired_state: string
+  lost_with: string | null
+  restarts: number
+  restart_at: Date | null
+}
+
+/** Whether a database is down, and its host starts it again as soon as it can. */
+export const awaitsStart = (database: Down): boolean =>
+  ['exited', 'starting'].includes(database.status) &&
+  database.desired_state === 'running' &&
+  database.lost_with === null &&
+  database.restart_at === null &&
+  database.restarts < maxCrashes
+
+/** Of a database that awaits its start, by how the last one failed. Its port is promised to its clients: it gets no other one. */
+export function problemOfStart(
+  { port }: { port: number },
+  { code, message }: { code: string; message: string },
+): Problem {
+  const why =
+    code === 'CONTAINER_NETWORK_CONFLICT'
+      ? `Something else on its host has its port, ${port}, which it keeps.`
+      : message
+  const again = `Berth starts it again at least every ${returnDelay.maxSeconds / 60} minutes, once its host can.`
+  return {
+    code: isErrorCode(code) ? code : 'ACTION_FAILED',
+    message: `The database is down, because its last start failed: ${why} ${again}`,
+  }
+}

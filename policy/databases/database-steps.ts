@@ -27,8 +27,10 @@ export type DatabaseStepName = keyof typeof databaseSteps
 
 /** Time of steps at the host in seconds. */
 export const databaseSeconds = {
-  /** From the start of a container until its engine serves: recovery after a crash reads the log of changes since its last checkpoint. */
+  /** Until an engine that was started serves, without any progress: a recovery reads the log of changes since its last checkpoint. */
   serve: 60,
+  /** The same with progress: an engine that loads all of its data, or recovers. */
+  load: 3 * 3600,
   /** One job that makes a data folder. */
   initialise: 60,
   /** One login that proves a password. */
@@ -38,6 +40,9 @@ export const databaseSeconds = {
   /** How long a script of the customer may keep a snapshot from beginning: the next account waits for the place. */
   script: 60,
 } as const
+
+/** What a container does while its engine gets on, and not while it waits: percent of a processor, or MB of its disk since it last got on. */
+export const engineProgress = { cpuPercent: 10, diskMb: 1 } as const
 
 /** What a host process reads of one database at most: it reads those of all accounts. Beyond it there is no snapshot. */
 export const comparisonLimits = {

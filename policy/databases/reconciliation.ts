@@ -6,10 +6,13 @@ export interface DatabaseObservation {
   desired: 'running' | 'stopped' | 'deleted'
   containerId: string | null
   startedAt: Date | null
+  /** End of the last run that the row knows. */
+  exitAt: Date | null
   /** Crashes in a row. */
   crashes: number
   restartAt: Date | null
-  container: { id: string; running: boolean; paused: boolean } | null
+  /** `endedAt` of its last run; null also where only a list was read. */
+  container: { id: string; running: boolean; paused: boolean; endedAt: Date | null } | null
 }
 
 export interface DatabaseCircumstances {
@@ -26,7 +29,6 @@ export type DatabaseVerdict =
   | 'record-start'
   | 'record-exit'
   | 'forget-crashes'
-  | 'plan-restart'
   | 'await-restart'
   | 'restart'
   | 'bring-back'
@@ -35,7 +37,7 @@ export type DatabaseVerdict =
 /**
  * What to do about one database. Unlike a program, an engine that ended is started again, after a delay that grows with each crash
  * (restarts.ts), unless it was stopped on purpose. One whose end was not observed is brought back immediately, after a reboot or when its
- * container is missing.
+ * container is missing; so is one that its host could not start, without end: only an engine that ran and ended has crashed.
  */
 export function databaseVerdict(
   observation: DatabaseObservation,
@@ -56,10 +58,18 @@ export function databaseVerdict(
   return status === 'exited' && desired === 'running' ? afterExit(observation, now) : 'nothing'
 }
 
-function afterExit({ crashes, restartAt }: DatabaseObservation, now: Date): DatabaseVerdict {
+function afterExit(observation: DatabaseObservation, now: Date): DatabaseVerdict {
+  const { crashes, restartAt } = observation
   if (restartAt) return restartAt <= now ? 'restart' : 'await-restart'
+  if (crashes >= maxCrashes) return 'nothing'
   // No restart is due, so the one before has failed, or an operation left it like this.
-  return crashes < maxCrashes ? 'plan-restart' : 'nothing'
+  return hasEndedSince(observation) ? 'record-exit' : 'bring-back'
+}
+
+/** Whether its container has ended a run that the row does not know. */
+export function hasEndedSince({ container, exitAt }: Pick<DatabaseObservation, 'container' | 'exitAt'>): boolean {
+  const { running = false, endedAt = null } = container ?? {}
+  return !running && endedAt !== null && (exitAt === null || endedAt > exitAt)
 }
 
 /** It ran for long; or it had stayed down, and somebody has started it. */

@@ -6,6 +6,12 @@ export const restartRules = {
   steadySeconds: 600,
 } as const
 
+/**
+ * Delay before another attempt to start an engine that its host could not start, in seconds; it doubles. Capped lower than that of programs: a
+ * database that is down must not wait long after the cause has ended.
+ */
+export const returnDelay = { firstSeconds: 5, maxSeconds: 300 } as const
+
 /** Number of crashes in a row after which an engine stays down until somebody starts it. */
 export const maxCrashes = restartRules.delaysSeconds.length + 1
 
@@ -16,7 +22,7 @@ export interface RestartPlan {
   restartAt: Date | null
 }
 
-/** What follows a crash after a run of `ranMs` milliseconds, with `crashes` before it. A start that failed is a crash after 0 ms. */
+/** What follows a crash after it has served for `ranMs` milliseconds, with `crashes` before it. */
 export function planRestart(crashes: number, ranMs: number, now: Date): RestartPlan {
   const inARow = (ranMs >= restartRules.steadySeconds * 1000 ? 0 : crashes) + 1
   const delay = restartRules.delaysSeconds[inARow - 1]

@@ -1,10 +1,11 @@
 import { ApplicationFailure } from '@temporalio/common'
 import test from 'ava'
 import { ArchiveRefused } from '../../activities/archives/port.ts'
-import { HostUnreachable, ImageUnavailable } from '../../activities/containers/port.ts'
-import { withCode } from '../../activities/failures.ts'
+import { HostUnreachable, ImageUnavailable, PortTaken } from '../../activities/containers/port.ts'
+import { withCode, withEngineCode } from '../../activities/failures.ts'
 import { BodyNotFound } from '../../activities/objects/port.ts'
 import { SnapshotCorrupt, SnapshotRefused } from '../../activities/snapshots/port.ts'
+import { VolumeLost } from '../../activities/volumes/port.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 
 /** Errors of outside systems: the code of the operation, and whether a retry may help. */
@@ -24,6 +25,20 @@ test('each error of an outside system ends an operation with its code, and is re
     t.true(failure instanceof ApplicationFailure, code)
     t.deepEqual([failure.type, !failure.nonRetryable], [code, again], error.constructor.name)
   }
+})
+
+test('what the host of an engine lacks for its start may come back', t => {
+  const lacking: [Error, string][] = [
+    [new NoSpaceLeft('the disk is full'), 'CONTAINER_INSUFFICIENT_DISK_SPACE'],
+    [new PortTaken('in use'), 'CONTAINER_NETWORK_CONFLICT'],
+    [new VolumeLost('v1'), 'ACTION_FAILED'],
+    [new ImageUnavailable('no such image'), 'DEPLOY_FAILED'],
+  ]
+  for (const [error, code] of lacking) {
+    t.like(withEngineCode(error), { type: code, nonRetryable: false })
+    t.like(withCode(error), { type: code, nonRetryable: true })
+  }
+  t.like(withEngineCode(new ArchiveRefused('INVALID_FILE', 'no archive')), { type: 'INVALID_FILE', nonRetryable: true })
 })
 
 test('why an image cannot be had names no folder of the host', t => {

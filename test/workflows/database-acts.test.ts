@@ -288,6 +288,26 @@ test('a snapshot, a restore and a drill keep their slot for 4 h at most, with al
   t.is(await hours('prepareRestore', 'scheduleToCloseTimeout'), 4)
 })
 
+test('an engine that loads its data has hours for that in each kind of start', async t => {
+  const { id, act, command, fail, restored, client } = await scene()
+  const hours = async () => {
+    const { events } = await client.workflow.getHandle(databaseLaneId(id)).fetchHistory()
+    const scheduled = (events ?? []).map(event => event.activityTaskScheduledEventAttributes)
+    const last = scheduled.findLast(one => one?.activityType?.name === 'startDatabase')
+    return Number(last?.startToCloseTimeout?.seconds) / 3600
+  }
+  await command('stop')
+  await command('start')
+  t.is(await hours(), 7)
+  await restored()
+  t.is(await hours(), 7)
+  await act(queueUndo)
+  t.is(await hours(), 7)
+  fail('startDatabase', 1)
+  t.is((await command('resize', { ramMb: 1024 })).state, 'error')
+  t.is(await hours(), 7, 'the undo of a change of memory')
+})
+
 test('a drill that could not read its snapshot shows nothing of it, and says why', async t => {
   const { drill, ended, db, id, fail, snapshot } = await scene()
   await snapshot()

@@ -1,10 +1,13 @@
 import test from 'ava'
+import { PortTaken } from '../../activities/containers/port.ts'
 import { refusal } from '../../activities/failures.ts'
+import { VolumeLost } from '../../activities/volumes/port.ts'
 import { queueDatabaseSnapshot } from '../../db/databases/database-snapshots.ts'
 import { loadDatabase } from '../../db/databases/databases.ts'
 import type { DatabaseOperationKind } from '../../db/operations/operation-kinds.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { holdSnapshotSlot, releaseSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
+import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import type { DatabaseStepName } from '../../policy/databases/database-steps.ts'
 import { databaseLaneId } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
@@ -337,6 +340,29 @@ test('another memory takes one stop and one start; when the engine does not serv
   t.like(await row(), { ram_mb: 512, status: 'exited' })
   t.is(host().runs, null, 'what is stopped stays stopped')
   await (await kit).keep('database-resize', id)
+})
+
+test('an undo waits for what its host lacks, and does not leave the engine down', async t => {
+  const { created, command, row, host, id, databases } = await scene()
+  await created()
+  const lacks = [new NoSpaceLeft('The host is full.'), new PortTaken('The port is in use.'), new VolumeLost(id)]
+  failing.set(id, { startDatabase: 3 })
+  let stops = 0
+  seen.set(id, async name => {
+    if (name === 'stopDatabase') stops++
+    const missing = name === 'startDatabase' && stops > 1 && lacks.shift()
+    if (missing) throw missing
+  })
+  t.like(await command('resize', { ramMb: 1024 }), {
+    state: 'error',
+    code: 'ACTION_FAILED',
+    message: 'startDatabase fails',
+  })
+  t.deepEqual(lacks, [])
+  t.like(await row(), { ram_mb: 512, status: 'running' })
+  t.is(host().runs, 512)
+  t.deepEqual(databases.steps(id).slice(-6), ['startDatabase', 'stopDatabase', ...Array(4).fill('startDatabase')])
+  seen.delete(id)
 })
 
 /** A snapshot that waits for its lane, as the API stores it. */

@@ -3,7 +3,7 @@ import { cancellationSignal } from '@temporalio/activity'
 import type { DatabaseHostActivities, StartedDatabase } from '../../activities/database-host.ts'
 import type { DatabaseSnapshotActivities } from '../../activities/database-snapshots.ts'
 import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from '../../activities/databases/steps.ts'
-import { hosted, refusal } from '../../activities/failures.ts'
+import { hosted, refusal, withEngineCode } from '../../activities/failures.ts'
 import type { SnapshotSlots } from '../../activities/snapshots/snapshot-slots.ts'
 import { appLocks } from '../../activities/steps/app-locks.ts'
 import type { Db } from '../../db/database.ts'
@@ -197,7 +197,7 @@ export function scriptedDatabases(
     },
   }
   return {
-    activities: hosted(activities),
+    activities: hosted(activities, withEngineCode),
     snapshots: hosted(snapshots),
     at,
     /** The host's steps for one database, in order. */

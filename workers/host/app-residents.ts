@@ -2,7 +2,7 @@ import { appOf } from '../../activities/containers/port.ts'
 import { stopGraceSeconds } from '../../activities/containers/spec.ts'
 import { databaseOfVolume } from '../../activities/databases/names.ts'
 import * as apps from '../../db/apps/apps.ts'
-import type { Db } from '../../db/database.ts'
+import { type Db, transaction } from '../../db/database.ts'
 import * as operations from '../../db/operations/operations.ts'
 import type { Residents } from './watch/residents.ts'
 
@@ -23,10 +23,17 @@ export function appResidents(db: Db): Residents<apps.HostApp> {
     },
 
     async startAgain(app) {
-      if (app.status !== 'running' || app.desired_state !== 'running' || (await operations.isBusy(db, app.id))) return
-      await enqueueStart(db, app)
+      await bringBack(db, app)
     },
   }
+}
+
+/** Queues the start of an application that counts as running and is to run; not behind another operation, as a stop would be undone. */
+export async function bringBack(db: Db, app: Pick<apps.HostApp, 'id' | 'owner_id'>): Promise<void> {
+  await transaction(db, async trx => {
+    if (await operations.isBusy(trx, app.id)) return
+    if (await apps.holdRunning(trx, app.id)) await enqueueStart(trx, app)
+  })
 }
 
 export async function enqueueStart(db: Db, app: Pick<apps.HostApp, 'id' | 'owner_id'>): Promise<void> {

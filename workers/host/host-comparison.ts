@@ -2,6 +2,7 @@ import { appOf, type ContainerState, type ListedContainer, labels } from '../../
 import { stopGraceSeconds } from '../../activities/containers/spec.ts'
 import type { Boot } from '../../activities/hosts/boot.ts'
 import { unpauseAbandoned } from '../../activities/snapshots/app-freeze.ts'
+import { spendAutorestart } from '../../db/apps/app-health.ts'
 import * as apps from '../../db/apps/apps.ts'
 import { alertOutOfMemory } from '../../db/apps/memory-alerts.ts'
 import { type Db, transaction } from '../../db/database.ts'
@@ -9,7 +10,7 @@ import * as operations from '../../db/operations/operations.ts'
 import type { Backoff } from '../../lib/async/backoff.ts'
 import { type Observation, type Verdict, verdict } from '../../policy/hosts/reconciliation.ts'
 import { autorestart } from '../../policy/timeouts.ts'
-import { appResidents, enqueueStart } from './app-residents.ts'
+import { appResidents, bringBack, enqueueStart } from './app-residents.ts'
 import { removeLeftovers } from './host-leftovers.ts'
 import { bringBackStrays, type StrayOptions, sweepStrays } from './host-strays.ts'
 import { apart, settleEach } from './watch/apart.ts'
@@ -155,7 +156,7 @@ async function act(
     await apps.recordStarted(db, app.id, started, app)
   }
   if (decision === 'bring-back') {
-    await enqueueStart(db, app)
+    await bringBack(db, app)
     returns?.seen(app.id)
   }
   if (decision === 'bring-down' && container)
@@ -172,7 +173,7 @@ async function act(
     await transaction(db, async trx => {
       if (!(await apps.recordExit(trx, app, exit))) return
       if (exit.oom) await alertOutOfMemory(trx, app)
-      if (restartsItself(app, exit) && (await apps.spendAutorestart(trx, app.id))) await enqueueStart(trx, app)
+      if (restartsItself(app, exit) && (await spendAutorestart(trx, app.id))) await enqueueStart(trx, app)
     })
   }
 }

@@ -6,9 +6,10 @@ import { type DatabaseHost, records, secondsFor, stepOf } from './database-steps
 
 /** Starts the engine on the data that are there. A container that a failed start has left is adopted. */
 export async function startDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
-  const command = host.commandWithin(await secondsFor(operation))
+  // Not begun when its caller was answered already. Begun, it goes on as long as the engine does: its caller is told to look.
+  await secondsFor(operation)
   if (!operation.wasRunning) await records.recordDatabaseStatus(operation, 'starting', 'starting the engine')
-  const started = await command.startDatabase(stepOf(operation), {
+  const started = await host.starting.startDatabase(stepOf(operation), {
     mustStand: operation.wasRunning && !operation.wasBegun,
   })
   await records.databaseServes(operation, started)

@@ -53,6 +53,8 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
     startToCloseTimeout: '4h',
     scheduleToCloseTimeout: '12h',
   } as const
+  // Heartbeats end what is dead. The host itself gives up an engine that does not get on, and one that is repaired may load twice.
+  const loading = { startToCloseTimeout: '7h', scheduleToCloseTimeout: '8h' } as const
   const patiently = { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s' } as const
   // All attempts together: meanwhile no other account has this slot of the host.
   const inSlot = { ...long, taskQueue: queues.snapshots, scheduleToCloseTimeout: long.startToCloseTimeout } as const
@@ -60,7 +62,7 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
   const patient = {
     ...shared,
     taskQueue: queues.commands,
-    startToCloseTimeout: '5m',
+    startToCloseTimeout: loading.startToCloseTimeout,
     retry: { initialInterval: '500ms', maximumInterval: '15s', maximumAttempts: 240 },
   } as const
   return {
@@ -74,15 +76,25 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
         scheduleToCloseTimeout: seconds * 1000,
         retry: { initialInterval: '300ms', maximumAttempts: 3 },
       }),
+    /** Starts an engine, which may have to load or recover its data: nobody waits for longer than for other commands. */
+    starting: proxyActivities<Pick<DatabaseHostActivities, 'startDatabase'>>({
+      ...shared,
+      ...loading,
+      taskQueue: queues.commands,
+      scheduleToStartTimeout: '8s',
+      retry: { initialInterval: '300ms', maximumAttempts: 3 },
+    }),
     /** Makes a data folder while a person waits. */
     making: proxyActivities<DatabaseHostActivities>({
       ...soon,
       taskQueue: queues.deploys,
-      retry: { initialInterval: '500ms', maximumAttempts: 3 },
+      // Another port is taken at once.
+      retry: { initialInterval: '500ms', maximumAttempts: 3, nonRetryableErrorTypes: ['CONTAINER_NETWORK_CONFLICT'] },
     }),
     /** One start between two volumes: what fails goes back. */
     switching: proxyActivities<DatabaseHostActivities>({
       ...soon,
+      ...loading,
       taskQueue: queues.commands,
       retry: { initialInterval: '500ms', maximumAttempts: 2 },
     }),
@@ -106,7 +118,7 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
       ...inSlot,
       retry: { ...patiently, maximumAttempts: 2 },
     }),
-    /** Undoes what was started as soon as the host answers, however long that takes: nothing may stay half done. */
+    /** Undoes what was started as soon as the host answers and has what it lacks, however long that takes: nothing may stay half done. */
     patient: proxyActivities<DatabaseHostActivities & Pick<DatabaseSnapshotActivities, 'discardRestore'>>(patient),
     /** Removes what a drill has left while the lane waits for it. A host that returns later removes it by itself. */
     cleanup: proxyActivities<Pick<DatabaseSnapshotActivities, 'discardDrill'>>({

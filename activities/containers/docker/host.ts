@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import Docker from 'dockerode'
 import type { imagePulls } from '../../../policy/hosts/host-slots.ts'
 import { applicationRange } from '../../../policy/hosts/networks.ts'
@@ -33,6 +34,8 @@ export interface DockerHostOptions {
 /** Lines of log that are read: first the number that usually suffices, because the engine decodes each line, then this max. A log has up to 10 MB. */
 const logLines = [1000, 10_000]
 const stopMarginSeconds = 15
+/** Pause while a name becomes free. */
+const pollMs = 50
 const noBytes = Buffer.alloc(0)
 
 /** A Docker engine (20.10 and newer) as a container host. Requests name no API version: new engines refuse old ones. */
@@ -77,11 +80,14 @@ export function dockerHost({
     async create(spec) {
       const cgroups = spec.share === undefined ? { driver: '' } : await engine.cgroups()
       const send = (abortSignal: AbortSignal) => docker.createContainer(createRequest(spec, cgroups, abortSignal))
-      const created = await call(send).catch(unless(409))
-      if (created) return created.id
-      const present = await inspect(spec.name)
-      // The name was freed between the refusal and the check: try again.
-      return present ? present.id : await host.create(spec)
+      for (const deadline = Date.now() + engineSeconds * 1000; ; await sleep(pollMs)) {
+        const created = await call(send).catch(unless(409))
+        if (created) return created.id
+        const present = await inspect(spec.name)
+        if (present) return present.id
+        // The name was freed between the refusal and the check: try again. An engine may also keep one for a container that it does not show.
+        if (Date.now() > deadline) throw new Error(`The name ${spec.name} is taken by a container that nobody sees.`)
+      }
     },
 
     async start(name) {
@@ -194,7 +200,7 @@ export function dockerHost({
     const deadline = Date.now() + engineSeconds * 1000
     while (await inspect(name)) {
       if (Date.now() > deadline) throw new Error(`The container ${name} could not be removed.`)
-      await new Promise(done => setTimeout(done, 50))
+      await sleep(pollMs)
     }
   }
 

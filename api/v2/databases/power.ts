@@ -1,5 +1,5 @@
 import { isRestorePending } from '../../../db/operations/operations.ts'
-import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import { ApiError, type ErrorCode, inDoubt } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { runDatabaseCommand } from '../apps/command.ts'
 
@@ -34,6 +34,8 @@ function power(kind: keyof typeof refusalCodes, summary: string) {
           if (await isRestorePending(trx, call.database.id, 'database')) throw new ApiError('RESTORE_IN_PROGRESS')
         },
         failure: 'ACTION_FAILED',
+        // An engine that loads its data goes on starting.
+        ...(kind === 'start' && { undecided: inDoubt }),
         codes: refusals,
       })
     },

@@ -1,7 +1,9 @@
 import { z } from 'zod'
 import { listDatabaseMetrics } from '../../../db/databases/database-metrics.ts'
 import { listDatabases } from '../../../db/databases/databases.ts'
+import { findFailedStart } from '../../../db/operations/operation-lookups.ts'
 import { mapConcurrently } from '../../../lib/async/concurrently.ts'
+import { awaitsStart, problemOfStart } from '../../../policy/databases/database-problems.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { requestCaps } from '../../../policy/request-caps.ts'
 import { currentFigures } from '../../hosts/current-figures.ts'
@@ -14,7 +16,7 @@ import { databaseShares, metricPoints, resourceStats } from '../schemas.ts'
 
 const auth = { scope: 'databases:read', database: true } as const
 
-/** Contract 12.11: while its host does not answer a database is shown as unreachable, never as stopped. */
+/** Contract 12.11: while its host does not answer a database is shown as unreachable, never as stopped; one that could not be started says why. */
 export const getDatabaseStatus = endpoint({
   name: 'databases.status',
   method: 'GET',
@@ -24,7 +26,9 @@ export const getDatabaseStatus = endpoint({
   query: z.object({ rawData: flag }),
   response: resourceStats,
   async handle({ database, query }, services) {
-    const figures = await currentFigures(database, services)
+    const figures = { ...(await currentFigures(database, services)) }
+    const failed = !figures.running && awaitsStart(database) && (await findFailedStart(services.db, database.id))
+    if (failed) figures.problem = problemOfStart(database, failed)
     return query.rawData ? rawStatsView(figures) : statsView(figures)
   },
 })

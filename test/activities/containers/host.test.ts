@@ -300,3 +300,22 @@ test.serial('containers of one account share a control group, which is removed w
   await docker.host.removeShare(`${share}0`)
   t.deepEqual(groups(), [])
 })
+
+test('a name that the engine keeps for no container is waited for with pauses, and not for ever', async t => {
+  let [refusals, freeAfter] = [0, 3]
+  const server = createHttpServer((request, response) => {
+    if (request.method === 'GET') return response.writeHead(404).end('{}')
+    if (refusals === freeAfter) return response.writeHead(201).end('{"Id":"c1"}')
+    refusals++
+    response.writeHead(409).end('{}')
+  })
+  const address = await listening(server)
+  t.teardown(() => server.close())
+  const host = dockerHost({ dockerHost: address, makeRootfs: async () => null })
+  const { share: _, ...spec } = docker.spec(programs.waits)
+  t.is(await host.create(spec), 'c1')
+  t.is(refusals, 3)
+  ;[refusals, freeAfter] = [0, Number.POSITIVE_INFINITY]
+  await t.throwsAsync(host.create(spec), { message: /^The name .* is taken by a container that nobody sees\.$/ })
+  t.true(refusals > 3 && refusals < 250, `${refusals} requests`)
+})

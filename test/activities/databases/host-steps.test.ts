@@ -1,12 +1,17 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
 import test from 'ava'
+import type { DatabaseHostActivities } from '../../../activities/database-host.ts'
 import { DumpPrevented } from '../../../activities/databases/contents.ts'
 import { databaseContainerName, databaseJobName } from '../../../activities/databases/names.ts'
 import { EngineLoads, EngineUnavailable, type LocalEngine } from '../../../activities/databases/port.ts'
+import { inSlots } from '../../../activities/steps/host-slots.ts'
 import { transaction } from '../../../db/database.ts'
 import { recordDatabaseStopped } from '../../../db/databases/databases.ts'
+import { enqueueOperation } from '../../../db/operations/operations.ts'
 import { markSnapshotGood, recordSnapshotProof } from '../../../db/snapshots/snapshots.ts'
+import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { withTimeout } from '../../../lib/async/timeout.ts'
+import { MiB } from '../../../lib/bytes.ts'
 import { engines } from '../../../policy/databases/engines.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { type HostStepsTerms, hostSteps } from '../../kit/databases/host-steps.ts'
@@ -160,6 +165,55 @@ test.serial('an engine that loads its data is waited for while it gets on, and n
   ;[loads, step] = [60, 0]
   await t.throwsAsync(startedAgain(), { message: /did not serve within 4 s: The engine loads its data: 60 bytes\.$/ })
 })
+
+test.serial(
+  'an engine whose container works is waited for although it does not answer; a stop that waits ends that',
+  async t => {
+    let [silent, asked] = [0, 0]
+    const host = await serving(t, {
+      ...redis,
+      serveSeconds: 4,
+      adapter: ({ ping }) => ({
+        ping: local => (++asked <= silent ? Promise.reject(new EngineUnavailable('It is silent.')) : ping(local)),
+      }),
+    })
+    const { engine, db, id } = host
+    const stats = engine.stats
+    let read = 0
+    engine.stats = async name => {
+      const reading = await stats(name)
+      read += 2 * MiB
+      return reading && { ...reading, cpuPercent: 0, blockRead: read, blockWrite: 0 }
+    }
+    await stop(host)
+    silent = asked + 60
+    const slots = new FairSlots({ atOnce: 1 })
+    const start = async () => {
+      const { step, end } = await host.begin('start')
+      const inSlot = (steps: DatabaseHostActivities) => inSlots({ startDatabase: steps.startDatabase }, () => slots)
+      await step((steps, input) => inSlot(steps).startDatabase(input, { mustStand: false })).finally(end)
+    }
+    const started = start()
+    await Promise.race([started, comesTrue(() => asked > silent - 20)])
+    const free = slots.enterNow('another account')
+    t.truthy(free, 'what only waits has left its slot')
+    free?.()
+    await started
+    t.true(await host.running())
+
+    await stop(host)
+    silent = Number.POSITIVE_INFINITY
+    const endless = start()
+    await enqueueOperation(db, {
+      targetType: 'database',
+      targetId: id,
+      kind: 'stop',
+      ownerId: host.ownerId,
+      actor: 'ana',
+    })
+    await t.throwsAsync(withTimeout(endless, endMs, late), { message: /ended, because the database is to be stopped/ })
+  },
+)
 
 test.serial('an attempt that was given up does not stop the engine', async t => {
   let lose: (() => Promise<void>) | null = null

@@ -69,6 +69,12 @@ for (const [what, story, problem, remedy] of [
     /after 4 restarts in a row.*end of its log/,
   ],
   [
+    'an engine that its host could not start',
+    storyOf({ ...exited, restarts: 4 }, { operations: [failed('start')] }),
+    /^Its engine does not run, because its host could not start it\.$/,
+    /^berth ops explain ffffffff says why: .* tries again at least every 5 minutes$/,
+  ],
+  [
     'an engine that stays down',
     storyOf({ ...exited, restarts: 5 }, { operations: [failed('start')] }),
     /exited 1 4 s ago, crashed 5 times in a row, and stays down/,

@@ -221,7 +221,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // I7: within 10 minutes.
   'accounts/captcha.ts': { captchaSeconds: 600 },
   'databases/database-steps.ts': {
-    databaseSeconds: { serve: 60, initialise: 60, login: 10, copy: 10_800, script: 60 },
+    databaseSeconds: { serve: 60, load: 10_800, initialise: 60, login: 10, copy: 10_800, script: 60 },
+    engineProgress: { cpuPercent: 10, diskMb: 1 },
     neverUsedGeneration: 0,
     // 128 MB of definitions in a host process, 1 GB of a copy.
     comparisonLimits: { definitionBytes: 134_217_728, copyBytes: 1_073_741_824, memberships: 100_000 },
@@ -269,7 +270,11 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'databases/postgres.ts': { postgres: { minMemoryMb: 1024, stop: { graceSeconds: 30 } } },
   'databases/redis.ts': { redis: { minMemoryMb: 512, stop: { graceSeconds: 30 } } },
   // After 1, 5, 15 and 60 s; at the fifth crash the engine stays down.
-  'databases/restarts.ts': { restartRules: { delaysSeconds: [1, 5, 15, 60], steadySeconds: 600 }, maxCrashes: 5 },
+  'databases/restarts.ts': {
+    restartRules: { delaysSeconds: [1, 5, 15, 60], steadySeconds: 600 },
+    returnDelay: { firstSeconds: 5, maxSeconds: 300 },
+    maxCrashes: 5,
+  },
   // Contract 10.2.
   'errors.ts': { unexpectedStatus: 500 },
   // Certificates of the installation's own authority: 90 days.

@@ -10,18 +10,20 @@ const now = new Date('2026-01-02T03:04:05.000Z')
 const ago = (seconds: number) => new Date(now.getTime() - seconds * 1000)
 const calm: DatabaseCircumstances = { rebooted: false, busy: false, now }
 const rebooted = { ...calm, rebooted: true }
-const container = { id: 'c1', running: true, paused: false }
+const container = { id: 'c1', running: true, paused: false, endedAt: null }
 const running: DatabaseObservation = {
   status: 'running',
   desired: 'running',
   containerId: 'c1',
   startedAt: ago(60),
+  exitAt: null,
   crashes: 0,
   restartAt: null,
   container,
 }
-const ended = { ...running, container: { ...container, running: false } }
-const crashed = { ...ended, status: 'exited', startedAt: null, crashes: 1, restartAt: ago(-1) } as const
+const ended = { ...running, container: { ...container, running: false, endedAt: ago(1) } }
+const recorded = { status: 'exited', startedAt: null, exitAt: ago(1), crashes: 1, restartAt: ago(-1) } as const
+const crashed: DatabaseObservation = { ...ended, ...recorded }
 
 const table: [what: string, observed: DatabaseObservation, circumstances: DatabaseCircumstances, expected: string][] = [
   ['what runs as recorded is left alone', running, calm, 'nothing'],
@@ -46,8 +48,15 @@ const table: [what: string, observed: DatabaseObservation, circumstances: Databa
   ['a restart that is not due yet is awaited', crashed, calm, 'await-restart'],
   ['a restart that is due happens', { ...crashed, restartAt: now }, calm, 'restart'],
   ['a restart that was due before a reboot happens after it', { ...crashed, restartAt: ago(60) }, rebooted, 'restart'],
-  ['a restart that failed is planned again', { ...crashed, restartAt: null }, calm, 'plan-restart'],
-  ['a start that failed is planned again', { ...crashed, crashes: 0, restartAt: null }, calm, 'plan-restart'],
+  ['a restart that its host could not make is tried again', { ...crashed, restartAt: null }, calm, 'bring-back'],
+  ['so is one without a container', { ...crashed, restartAt: null, container: null }, calm, 'bring-back'],
+  [
+    'an engine that ended in its restart has crashed',
+    { ...crashed, exitAt: ago(2), restartAt: null },
+    calm,
+    'record-exit',
+  ],
+  ['so has one that had never ended before', { ...crashed, exitAt: null, restartAt: null }, calm, 'record-exit'],
   [
     'an engine that crashed too often stays down',
     { ...crashed, crashes: maxCrashes, restartAt: null },

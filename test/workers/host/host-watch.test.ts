@@ -80,8 +80,9 @@ async function running(changes: { autorestart?: boolean } = {}) {
   const later = (seconds: number) => {
     now += seconds * 1000
   }
-  const look = (containers: ContainerState[], bootId = 'boot-1', removed: string[] = []) =>
+  const look = (containers: ContainerState[], bootId = 'boot-1', removed: string[] = [], held = async () => {}) =>
     reconcile({
+      held,
       returns,
       locks: appLocks(),
       db,
@@ -189,6 +190,22 @@ test('an exit caused by the end of the engine is not recorded as the program’s
   await db('apps').where({ id: app.id }).update({ boot_id: boot.id })
   await reconcile(options)
   t.like(await row(), { status: 'exited', exit_code: 137 })
+})
+
+test('a stop while the watch decides to bring an application back is not undone, whether it has ended or waits', async t => {
+  const { db, app, look, queued } = await running()
+  const ended = [container(app, crashed)]
+  await look(ended, 'boot-2', [], async () => apps.recordDesiredState(db, app.id, 'stopped'))
+  t.deepEqual(await queued(), [])
+  const other = await running()
+  const stop = { targetId: other.app.id, kind: 'stop', ownerId: other.app.owner_id, actor: 'ana' } as const
+  await other.look(
+    [container(other.app, crashed)],
+    'boot-2',
+    [],
+    async () => void (await operations.enqueueOperation(db, stop)),
+  )
+  t.deepEqual(await other.queued(), [{ kind: 'stop', actor: 'ana' }])
 })
 
 test('after a reboot applications that ran are brought back, and stopped ones stay stopped', async t => {

@@ -3,8 +3,9 @@ import { databaseOfVolume, databaseVolume } from '../../../activities/databases/
 import type { PointInTime } from '../../../activities/databases/point-in-time/point-in-time.ts'
 import { isInitialised } from '../../../activities/databases/preparation.ts'
 import type { Volumes } from '../../../activities/volumes/port.ts'
-import type { Db } from '../../../db/database.ts'
+import { type Db, transaction } from '../../../db/database.ts'
 import { isDatabaseInUse } from '../../../db/databases/database-lookups.ts'
+import { takeReturn } from '../../../db/databases/database-restarts.ts'
 import * as databases from '../../../db/databases/databases.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { engines } from '../../../policy/databases/engines.ts'
@@ -65,8 +66,7 @@ export function databaseResidents({
     },
 
     async startAgain(row) {
-      if (row.status !== 'running' || row.desired_state !== 'running') return
-      if (!(await operations.isBusy(db, row.id, 'database'))) await enqueueStart(db, row)
+      if (row.status === 'running') await bringBack(db, row, new Date())
     },
   }
 }
@@ -81,7 +81,22 @@ function isKept(row: databases.DatabaseRow, generation: number): boolean {
 const givenUp = ({ retired_until: until }: databases.DatabaseRow): Date =>
   new Date((until?.getTime() ?? 0) + strayTerms.keptDays * 86_400_000)
 
-export async function enqueueStart(db: Db, { id, owner_id: ownerId }: Pick<databases.HostDatabase, 'id' | 'owner_id'>) {
-  const target = { targetType: 'database', targetId: id } as const
-  await operations.enqueueOperation(db, { ...target, kind: 'start', ownerId, actor: 'host-watch' })
+/** Queues the start of a database that is to run and does not, unless its row changed since it was `seen`; it counts as ended at `endedAt`. */
+export const bringBack = (db: Db, seen: databases.HostDatabase, endedAt: Date): Promise<void> =>
+  startIf(db, seen, trx => takeReturn(trx, seen, endedAt))
+
+/**
+ * Queues the start of a database if `take` finds it so in the same transaction: what was taken and not queued would be lost. Not behind
+ * another operation: a stop would be undone.
+ */
+export async function startIf(
+  db: Db,
+  { id, owner_id: ownerId }: Pick<databases.HostDatabase, 'id' | 'owner_id'>,
+  take: (trx: Db) => Promise<boolean>,
+): Promise<void> {
+  await transaction(db, async trx => {
+    if ((await operations.isBusy(trx, id, 'database')) || !(await take(trx))) return
+    const target = { targetType: 'database', targetId: id } as const
+    await operations.enqueueOperation(trx, { ...target, kind: 'start', ownerId, actor: 'host-watch' })
+  })
 }

@@ -17,9 +17,10 @@ import {
   type DatabaseObservation,
   type DatabaseVerdict,
   databaseVerdict,
+  hasEndedSince,
 } from '../../../policy/databases/reconciliation.ts'
 import { planRestart, type RestartPlan } from '../../../policy/databases/restarts.ts'
-import { enqueueStart } from './database-residents.ts'
+import { bringBack, startIf } from './database-residents.ts'
 
 export interface SettlementOptions {
   db: Db
@@ -31,7 +32,7 @@ export interface SettlementOptions {
   boot: Boot
   /** Rejects when another process has taken over this host. */
   held(): Promise<void>
-  /** Delays for databases that could not be brought back. */
+  /** Delays for databases that their host could not start. */
   returns: Backoff
   /** When restarts after crashes are due, in milliseconds since 1970, by database. */
   due: Map<string, number>
@@ -68,18 +69,23 @@ export async function settleDatabase(
   return false
 }
 
-function observe(database: HostDatabase, container: ListedContainer | null): DatabaseObservation {
+function observe(
+  database: HostDatabase,
+  container: (ListedContainer & Partial<ContainerState>) | null,
+): DatabaseObservation {
   return {
     status: database.status,
     desired: database.desired_state,
     containerId: database.container_id,
     startedAt: database.started_at,
+    exitAt: database.exit_at,
     crashes: database.restarts,
     restartAt: database.restart_at,
     container: container && {
       id: container.id,
       running: container.running,
       paused: container.status === 'paused',
+      endedAt: container.finishedAt ?? null,
     },
   }
 }
@@ -98,27 +104,20 @@ async function act(
     await recordDatabaseStarted(db, id, { containerId: container.id, startedAt, bootId: boot.id })
   }
   if (decision === 'forget-crashes') await forgetCrashes(db, id)
-  if (decision === 'bring-back') {
-    await enqueueStart(db, database)
-    returns.seen(id)
-  }
+  if (decision === 'bring-back') await bringBack(db, database, container?.finishedAt ?? new Date(now()))
   if (decision === 'bring-down' && container)
     await locks(id, async () => {
       if (await staysStopped(db, id)) await engine.stop(container.name, engines[database.engine].stop.graceSeconds)
     })
   if (decision === 'record-exit') await recordExit(options, database, container)
-  if (decision === 'plan-restart') {
-    const plan = planRestart(database.restarts, 0, new Date(now()))
-    if (await transaction(db, trx => recordRestartPlan(trx, database, plan))) report(options, database, plan)
-  }
-  // One commit: a restart that was taken and not queued would be lost.
-  if (decision === 'restart')
-    await transaction(db, async trx => {
-      if (await takeRestart(trx, id)) await enqueueStart(trx, database)
-    })
+  if (decision === 'restart') await startIf(db, database, trx => takeRestart(trx, id))
+  if (decision === 'bring-back' || decision === 'restart') returns.seen(id)
 }
 
-/** One commit: a recorded exit is not processed again, so the restart after it would be lost. */
+/**
+ * One commit: a recorded exit is not processed again, so the restart after it would be lost. Where no container has ended, as after an operation
+ * that nobody is about any more, nothing has crashed: the next round brings it back.
+ */
 async function recordExit(
   options: SettlementOptions,
   database: HostDatabase,
@@ -134,7 +133,8 @@ async function recordExit(
   const plan = planRestart(database.restarts, ranMs, new Date(now()))
   const isPlanned = await transaction(db, async trx => {
     const isRecorded = await recordDatabaseExit(trx, database, exit)
-    return isRecorded && (await recordRestartPlan(trx, database, plan))
+    const hasCrashed = hasEndedSince(observe(database, container))
+    return isRecorded && hasCrashed && (await recordRestartPlan(trx, database, plan))
   })
   if (isPlanned) report(options, database, plan, exit)
 }

@@ -8,7 +8,7 @@ import type { Volumes } from '../../../activities/volumes/port.ts'
 import type { Db } from '../../../db/database.ts'
 import { databaseChangesSince } from '../../../db/databases/database-changes.ts'
 import { Backoff } from '../../../lib/async/backoff.ts'
-import { bringBackDelay } from '../../../policy/hosts/reconciliation.ts'
+import { returnDelay } from '../../../policy/databases/restarts.ts'
 import { roundSeconds } from '../../../policy/rounds.ts'
 import { watchMetrics } from '../host-metrics.ts'
 import { watchRounds } from '../host-watch.ts'
@@ -55,7 +55,7 @@ export class DatabaseRounds extends Rounds {
   constructor(options: DatabaseWatchOptions) {
     const { db, hostId, boot, everythingSeconds } = options
     const due = new Map<string, number>()
-    const returns = new Backoff({ ...bringBackDelay, now: options.now })
+    const returns = new Backoff({ ...returnDelay, now: options.now })
     const own = { ...options, returns, due, failing: new Set<string>() }
     super(
       {

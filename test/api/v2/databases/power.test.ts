@@ -5,6 +5,7 @@ import { findOperation } from '../../../../db/operations/operations.ts'
 import { databaseLostWith } from '../../../../policy/databases/database-problems.ts'
 import { commandTimeouts } from '../../../../policy/timeouts.ts'
 import { testApi } from '../../../kit/actors/api.ts'
+import { comesTrue } from '../../../kit/comes-true.ts'
 
 const api = testApi()
 
@@ -52,6 +53,29 @@ test.serial('a command that no worker claims in time expires, and is ACTION_FAIL
   const operation = await findOperation(api().db, answer.headers.get('x-operation-id') ?? '')
   t.like(operation, { state: 'expired', started_at: null })
   t.is((await loadDatabase(api().db, id))?.status, 'running')
+})
+
+test.serial('a start that goes on when its caller must be answered is in doubt, and a stop has failed', async t => {
+  const ana = await api().makeUser()
+  const { id } = await api().makeDatabase(ana)
+  api().services.timeouts = { ...commandTimeouts, holdMs: 500 }
+  let end = () => {}
+  const ended = new Promise<void>(resolve => {
+    end = resolve
+  })
+  api().databaseLanes.outcome = async () => {
+    await ended
+    return { state: 'success' }
+  }
+  const started = await api().as(ana).post(`/v2/databases/${id}/start`)
+  t.deepEqual([started.status, started.body.code], [503, 'DATABASE_UNAVAILABLE'])
+  const stateOf = async ({ headers }: typeof started) =>
+    (await findOperation(api().db, headers.get('x-operation-id') ?? ''))?.state
+  t.is(await stateOf(started), 'running')
+  const stopped = await api().as(ana).post(`/v2/databases/${id}/stop`)
+  t.is(stopped.body.code, 'ACTION_FAILED')
+  end()
+  for (const answer of [started, stopped]) await comesTrue(async () => (await stateOf(answer)) === 'success')
 })
 
 test.serial('neither starts nor stops while the database is being restored', async t => {

@@ -1,6 +1,7 @@
 import test from 'ava'
 import type { HostReading } from '../../../../api/hosts/host-reader.ts'
 import { saveDatabaseMetrics } from '../../../../db/databases/database-metrics.ts'
+import { enqueueOperation } from '../../../../db/operations/operations.ts'
 import { TtlCache } from '../../../../lib/async/ttl-cache.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 
@@ -42,6 +43,44 @@ test('a database whose host does not answer is shown as unreachable, with its la
   t.deepEqual((await api().as(ana).get('/v2/databases/status')).body.response, [
     { id, running: true, cpu: '0.50%', ram: '120.4/512MB' },
   ])
+})
+
+test('a database that its host could not start says why, until it is stopped, stays down or runs', async t => {
+  const ana = await api().makeUser()
+  const { id, port } = await api().makeDatabase(ana)
+  const start = { targetType: 'database', targetId: id, kind: 'start', ownerId: ana.id, actor: 'host-watch' } as const
+  const ended = async (outcome: Record<string, unknown>) => {
+    const operation = await enqueueOperation(api().db, start)
+    await api().db('operations').where(operation).update(outcome)
+  }
+  const down = { status: 'exited', restarts: 0, restart_at: null, desired_state: 'running' }
+  const shown = async (changes: Record<string, unknown> = {}, state: HostReading['state'] = null) => {
+    await api()
+      .db('databases')
+      .where({ id })
+      .update({ ...down, ...changes })
+    api().hosts.readings.set(id, { ...running, state, stats: null })
+    return (await api().as(ana).get(`/v2/databases/${id}/status`)).body.response.problem
+  }
+  t.is(await shown(), undefined)
+  await ended({ state: 'error', code: 'CONTAINER_INSUFFICIENT_DISK_SPACE', message: 'The host is full.' })
+  const full = {
+    code: 'CONTAINER_INSUFFICIENT_DISK_SPACE',
+    message:
+      'The database is down, because its last start failed: The host is full. Berth starts it again at least every 5 minutes, once its host can.',
+  }
+  t.deepEqual(await shown(), full)
+  await enqueueOperation(api().db, start)
+  t.deepEqual(await shown({ status: 'starting' }), full, 'also while it is tried again')
+  t.is(await shown({ desired_state: 'stopped' }), undefined)
+  t.is(await shown({ restarts: 5 }), undefined)
+  t.is(await shown({ restart_at: new Date() }), undefined)
+  t.is(await shown({}, running.state), undefined)
+  await ended({ state: 'error', code: 'CONTAINER_NETWORK_CONFLICT', message: 'The port is in use.' })
+  t.like(await shown(), { code: 'CONTAINER_NETWORK_CONFLICT' })
+  t.true((await shown()).message.includes(`Something else on its host has its port, ${port}, which it keeps.`))
+  await ended({ state: 'success' })
+  t.is(await shown(), undefined)
 })
 
 test('the status of all has figures while a database runs, and is empty without one', async t => {

@@ -102,7 +102,7 @@ test('a crash after 10 minutes is the first one again, and crashes are forgotten
   t.like(await row(two.id), { restarts: 1, restart_at: new Date(clock.now + 1000) })
 })
 
-test('a restart that fails is tried again after the next delay', async t => {
+test('an engine that ends in each restart has crashed each time, and stays down after the fifth', async t => {
   const { serving, crash, look, later, row, queued, ends, clock } = await host()
   const one = await serving()
   crash(one)
@@ -112,14 +112,53 @@ test('a restart that fails is tried again after the next delay', async t => {
     await look()
     t.is((await queued(one.id)).length, 1)
     await ends(one.id, 'error')
+    later(1)
+    crash(one, { exitCode: 1 })
     await look()
-    t.is((await row(one.id)).restart_at?.getTime(), clock.now + seconds * 1000)
+    t.like(await row(one.id), { exit_code: 1, restart_at: new Date(clock.now + seconds * 1000) })
   }
   later(60)
   await look()
   await ends(one.id, 'error')
+  later(1)
+  crash(one)
   await look()
   t.like(await row(one.id), { status: 'exited', restarts: 5, restart_at: null })
+})
+
+test('a start that its host could not make is no crash, and is tried again without end, after 5 minutes at most', async t => {
+  const { serving, crash, look, later, row, queued, ends, engine } = await host()
+  const crashed = await serving()
+  const lost = await serving()
+  crash(crashed)
+  await look()
+  engine.containers.delete(lost.name)
+  later(1)
+  await look()
+  for (const seconds of [5, 10, 20, 40, 80, 160, 300, 300, 300]) {
+    for (const { id } of [crashed, lost]) {
+      t.is((await queued(id)).length, 1, `before a pause of ${seconds} s`)
+      await ends(id, 'error')
+    }
+    later(seconds - 0.001)
+    await look()
+    for (const { id } of [crashed, lost]) t.deepEqual(await queued(id), [], `before ${seconds} s have passed`)
+    later(0.001)
+    await look()
+  }
+  t.like(await row(crashed.id), { status: 'exited', restarts: 1, restart_at: null, exit_code: 139 })
+  t.like(await row(lost.id), { status: 'exited', restarts: 0, restart_at: null })
+})
+
+test('a start that nobody is about any more, and left no container that ended, is no crash', async t => {
+  const { db, serving, look, row, queued, engine } = await host()
+  const one = await serving()
+  await databases.recordDatabaseStatus(db, one.id, 'starting')
+  engine.containers.delete(one.name)
+  await look()
+  t.like(await row(one.id), { status: 'exited', restarts: 0, restart_at: null })
+  await look()
+  t.is((await queued(one.id)).length, 1)
 })
 
 test('one that was stopped stays so, and what runs although it was stopped is ended with the time that its engine needs', async t => {
@@ -186,7 +225,7 @@ test('after a reboot databases that ran are brought back, with delays that grow 
   for (const one of [ran, stopped]) crash(one)
   boot.id = 'boot-2'
   await look()
-  t.like(await row(ran.id), { status: 'running', exit_code: null, restarts: 0 })
+  t.like(await row(ran.id), { status: 'exited', exit_code: null, restarts: 0 })
   t.is((await queued(ran.id)).length, 1)
   t.deepEqual(await queued(stopped.id), [])
   t.like(await row(lost.id), { status: 'running', boot_id: 'boot-2' }, 'it survived')
@@ -209,7 +248,7 @@ test('a database whose container the engine has lost is brought back', async t =
   engine.containers.delete(one.name)
   await look()
   t.is((await queued(one.id)).length, 1)
-  t.like(await row(one.id), { status: 'running', restarts: 0 })
+  t.like(await row(one.id), { status: 'exited', started_at: null, exit_code: null, restarts: 0 })
 })
 
 test('an end that the end of the container engine has caused is no crash', async t => {
@@ -224,7 +263,7 @@ test('an end that the end of the container engine has caused is no crash', async
   await look()
   t.like(await row(one.id), { status: 'running', restarts: 0 })
   await look()
-  t.like(await row(one.id), { status: 'running', exit_code: null, restarts: 0 })
+  t.like(await row(one.id), { status: 'exited', exit_code: null, restarts: 0 })
   t.is((await queued(one.id)).length, 1)
 })
 
@@ -249,6 +288,29 @@ test('a host process that was replaced records nothing and starts nothing', asyn
   t.like(await row(one.id), { status: 'running', restarts: 0 })
   t.deepEqual(await queued(due.id), [])
   t.truthy((await row(due.id)).restart_at)
+})
+
+test('a stop while the watch looks at a database that ended is not undone, whether it has ended or waits', async t => {
+  let meanwhile = async () => {}
+  const { db, serving, add, look, crash, queued, boot, clock, operation } = await host({ held: () => meanwhile() })
+  const ran = [await serving(), await serving()]
+  for (const one of ran) crash(one)
+  const due = await add({ status: 'exited', restarts: 1, restart_at: new Date(clock.now) })
+  boot.id = 'boot-2'
+  const [stopped, waiting] = ran as [(typeof ran)[0], (typeof ran)[0]]
+  // After the decisions.
+  meanwhile = async () => {
+    if ((await db('operations').where({ target_id: waiting.id })).length > 0) return
+    await databases.recordDatabaseDesired(db, stopped.id, 'stopped')
+    for (const { id } of [waiting, due]) await operation(id, 'stop')
+  }
+  await look()
+  t.deepEqual(await queued(stopped.id), [])
+  for (const { id } of [waiting, due])
+    t.deepEqual(
+      (await queued(id)).map(({ kind }) => kind),
+      ['stop'],
+    )
 })
 
 test('one that the engine cannot inspect delays no others', async t => {

@@ -1,0 +1,57 @@
+import { MiB } from '../../../lib/bytes.ts'
+import { engineProgress as rules } from '../../../policy/databases/database-steps.ts'
+import type { ContainerStats } from '../../containers/port.ts'
+import { refusal } from '../../failures.ts'
+import { EngineLoads } from '../port.ts'
+
+type Work = Pick<ContainerStats, 'cpuPercent' | 'blockRead' | 'blockWrite'>
+
+export interface ServeLimits {
+  /** Max seconds without progress until an engine serves. */
+  serve: number
+  /** Max seconds in all. */
+  load: number
+}
+
+/**
+ * Follows an engine that does not serve yet. It gets on while it says so itself, or while its container works: engines that recover, or load
+ * what they have, do not answer meanwhile. `workOf` reads what its container does; `now` is in milliseconds.
+ */
+export function engineProgress(
+  workOf: () => Promise<Work | null>,
+  { serve, load }: ServeLimits,
+  now: () => number = () => performance.now(),
+) {
+  const startedAt = now()
+  let since = startedAt
+  let said = ''
+  /** Of its disk, when it last got on. */
+  let bytes = 0
+
+  async function works(): Promise<boolean> {
+    // What cannot be read now may be read next time.
+    const work = await workOf().catch(() => null)
+    if (!work) return false
+    const moved = work.blockRead + work.blockWrite
+    const isWorking = work.cpuPercent >= rules.cpuPercent || moved - bytes >= rules.diskMb * MiB
+    if (isWorking || moved < bytes) bytes = moved
+    return isWorking
+  }
+
+  return {
+    /** Reads what its container does; call it about once a second. */
+    async look(): Promise<void> {
+      if (await works()) since = now()
+    },
+
+    /** Throws ACTION_FAILED once it has not got on for too long. `last` is how it did not answer. */
+    demand(last: unknown): void {
+      if (last instanceof EngineLoads && last.progress !== said) [said, since] = [last.progress, now()]
+      const words = last instanceof Error ? last.message : String(last)
+      if (now() - startedAt > load * 1000)
+        throw refusal('ACTION_FAILED', `The engine did not serve within ${load / 3600} hours: ${words}`)
+      if (now() - since > serve * 1000)
+        throw refusal('ACTION_FAILED', `The engine did not serve within ${serve} s: ${words}`)
+    },
+  }
+}
