@@ -68,10 +68,10 @@ export interface QueuedMail {
   expired: boolean
 }
 
-/** Which mails a sender takes. */
+/** Which mails a sender takes: accounts of which it takes none, by whether the mail has a code. */
 export interface Taking {
-  /** Accounts of which it takes none. */
-  except?: readonly string[]
+  exceptCodes?: readonly string[]
+  exceptOthers?: readonly string[]
   onlyCodes?: boolean
 }
 
@@ -81,30 +81,27 @@ const hasCode = `template in (${Object.keys(codeMails)
   .join(', ')})`
 
 /**
- * Takes up to `max` mails that are due, those with a code first. No other sender takes them until the wait after a failed attempt is over:
- * a sender that dies delays its mails and loses none.
+ * Takes a mail that is due, one with a code before any other. No other sender takes it until the wait after a failed attempt is over: a sender
+ * that dies delays its mails and loses none.
  */
-export async function takeMails(
+export async function takeMail(
   db: Db,
-  max: number,
   tries: MailTries,
-  { except = [], onlyCodes = false }: Taking = {},
-): Promise<QueuedMail[]> {
-  const codes = await take(db, max, tries, { except, only: hasCode })
-  if (onlyCodes || codes.length === max) return codes
-  return [...codes, ...(await take(db, max - codes.length, tries, { except, only: `not ${hasCode}` }))]
+  { exceptCodes = [], exceptOthers = [], onlyCodes = false }: Taking = {},
+): Promise<QueuedMail | undefined> {
+  const code = await take(db, tries, { only: hasCode, except: exceptCodes })
+  return code ?? (onlyCodes ? undefined : take(db, tries, { only: `not ${hasCode}`, except: exceptOthers }))
 }
 
 async function take(
   db: Db,
-  max: number,
   tries: MailTries,
-  { except, only }: { except: readonly string[]; only: string },
-): Promise<QueuedMail[]> {
+  { only, except }: { only: string; except: readonly string[] },
+): Promise<QueuedMail | undefined> {
   const { rows } = await db.raw(
     `with due as materialized (
        select id from mails where state = 'queued' and next_try_at <= now() and ${only} and user_id <> all(:except::text[])
-        order by next_try_at limit :max for update skip locked)
+        order by next_try_at limit 1 for update skip locked)
      update mails m
         set attempts = m.attempts + 1,
             next_try_at = now() + make_interval(secs => least(:maxWait, :first * power(2, m.attempts)))
@@ -112,13 +109,18 @@ async function take(
       where m.id = due.id and u.id = m.user_id
       returning m.id, m.user_id, m.template, m.fields, m.attempts, m.created_at, u.email, u.locale,
         coalesce(m.created_at < now() - make_interval(secs => (:codes::jsonb ->> m.template)::int), false) as expired`,
-    { maxWait: tries.maxWaitSeconds, first: tries.firstWaitSeconds, max, except, codes: JSON.stringify(codeMails) },
+    { maxWait: tries.maxWaitSeconds, first: tries.firstWaitSeconds, except, codes: JSON.stringify(codeMails) },
   )
-  return rows
+  return rows[0]
 }
 
 export async function recordMailSent(db: Db, id: string): Promise<void> {
   await db('mails').where({ id }).update({ state: 'sent', sent_at: db.fn.now(), last_error: null })
+}
+
+/** Removes a mail whose code is not valid any more: nothing is to be sent, nor is anything to be repaired. */
+export async function dropMail(db: Db, id: string): Promise<void> {
+  await db('mails').where({ id, state: 'queued' }).delete()
 }
 
 /** An attempt failed; `final` = the last one. */

@@ -4,8 +4,8 @@ import { downgradeTerms } from '../accounts/sign-in-terms.ts'
 /** Templates with a code, which somebody waits for, and how long it is valid: these mails go first, and expired ones are not sent. */
 export const codeMails = { 'sign-in': signInSeconds, 'downgrade-code': downgradeTerms.seconds } as const
 
-/** Concurrent attempts of one process: in total, of mails without a code, and of one account. */
-export const mailSlots = { all: 4, withoutCode: 3, perAccount: 2 } as const
+/** Concurrent attempts of one process: in total, of mails without a code, and of one account with a code and without one. */
+export const mailSlots = { all: 4, others: 3, codesPerAccount: 1, othersPerAccount: 2 } as const
 
 /** How a mail is retried: waits double from the first up to the maximum, and after `maxAttempts` attempts it has failed. */
 export interface MailTries {

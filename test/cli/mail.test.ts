@@ -1,6 +1,6 @@
 import test from 'ava'
 import { invoiceFrom, mailTable } from '../../cli/mail.ts'
-import { type MailLine, queueMail, recordMailFailure, recordMailSent, takeMails } from '../../db/accounts/mails.ts'
+import { type MailLine, queueMail, recordMailFailure, recordMailSent, takeMail } from '../../db/accounts/mails.ts'
 import { mailTries } from '../../policy/mail/delivery.ts'
 import { operatorCommand } from '../kit/actors/operator-command.ts'
 import { ownFolder } from '../kit/folders.ts'
@@ -52,7 +52,7 @@ test.serial('an operator lists mail, and retries failed mail', async t => {
   const user = await rows(db).user()
   const queue = () => queueMail(db, { userId: user.id, template: 'memory-out', fields: { app: 'shop', limitMb: 256 } })
   for (let n = 0; n < 2; n++) await queue()
-  const [sent, failed] = await takeMails(db, 2, mailTries)
+  const [sent, failed] = [await takeMail(db, mailTries), await takeMail(db, mailTries)]
   await recordMailSent(db, sent!.id)
   await recordMailFailure(db, failed!.id, '550 no such user', true)
   const settings = { DATABASE_URL: url, BERTH_DATA: ownFolder(t) }

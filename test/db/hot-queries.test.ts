@@ -3,7 +3,7 @@ import { undoUnconfirmed } from '../../db/acceptance.ts'
 import { usedMemoryMb } from '../../db/accounts/account-reservations.ts'
 import { findUserByEmail, findUserByKeyHash, findUserBySession } from '../../db/accounts/accounts.ts'
 import { listOverdueDowngrades } from '../../db/accounts/downgrades.ts'
-import { takeMails } from '../../db/accounts/mails.ts'
+import { takeMail } from '../../db/accounts/mails.ts'
 import { queueEndedNotices, queueEndNotices, queueSuspensions } from '../../db/accounts/plan-ends.ts'
 import { admitCall, countAndAdmitCall, settleCall } from '../../db/ai/ai-calls.ts'
 import { listUsage, usedToday } from '../../db/ai/ai-usage.ts'
@@ -205,7 +205,7 @@ const hot: Record<string, Hot | Hot['run']> = {
   'the route of one application': db => apps.listServingApps(db, appId),
   'a port changes hands': db => apps.clearPortOfOthers(db, appId, 20_008, '127.1.0.1'),
   'whether an application is of an earlier boot': db => ranInEarlierBoot(db, appId),
-  'mails are taken': db => takeMails(db, 10, { firstWaitSeconds: 1, maxWaitSeconds: 2 } as never),
+  'mails are taken': db => takeMail(db, { firstWaitSeconds: 1, maxWaitSeconds: 2 } as never),
   'ends of plans are announced': db => queueEndNotices(db, plans, endNotices),
   'ended plans are announced': db => queueEndedNotices(db, plans),
   'what ran on ended plans is stopped': db => queueSuspensions(db, plans, 300),

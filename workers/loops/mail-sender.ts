@@ -43,7 +43,7 @@ export async function sendMails(options: MailSenderOptions, signal: AbortSignal)
   await notifications.close()
 }
 
-/** The concurrent attempts of a process. Mails with a code find a slot while all others wait for a slow server, and no account has all slots. */
+/** The concurrent attempts of a process. Mails with a code find a slot while all others wait for a slow server, those of their account too. */
 export class MailSlots {
   readonly #open = new Map<mails.QueuedMail, Promise<void>>()
 
@@ -58,7 +58,7 @@ export class MailSlots {
     const { db, tries = mailTries } = this.options
     let begun = 0
     for (; !signal.aborted && this.#open.size < mailSlots.all; begun++) {
-      const [mail] = await mails.takeMails(db, 1, tries, this.#allowed())
+      const mail = await mails.takeMail(db, tries, this.#allowed())
       if (!mail) break
       this.#open.set(mail, this.#attempt(mail, signal))
     }
@@ -81,17 +81,31 @@ export class MailSlots {
 
   #allowed(): mails.Taking {
     const open = [...this.#open.keys()]
-    const ofAccount = (id: string) => open.filter(({ user_id }) => user_id === id).length
-    const full = open.map(({ user_id }) => user_id).filter(id => ofAccount(id) >= mailSlots.perAccount)
-    const others = open.filter(({ template }) => !Object.hasOwn(codeMails, template)).length
-    return { except: full, onlyCodes: others >= mailSlots.withoutCode }
+    const codes = open.filter(hasCode)
+    const others = open.filter(mail => !hasCode(mail))
+    return {
+      exceptCodes: accountsWith(codes, mailSlots.codesPerAccount),
+      exceptOthers: accountsWith(others, mailSlots.othersPerAccount),
+      onlyCodes: others.length >= mailSlots.others,
+    }
   }
+}
+
+const hasCode = ({ template }: mails.QueuedMail): boolean => Object.hasOwn(codeMails, template)
+
+/** The accounts that have at least this many of some mails. */
+function accountsWith(some: readonly mails.QueuedMail[], count: number): string[] {
+  const ids = some.map(({ user_id }) => user_id)
+  return ids.filter(id => ids.filter(other => other === id).length >= count)
 }
 
 async function sendOne(options: MailSenderOptions, mail: mails.QueuedMail, signal: AbortSignal): Promise<void> {
   const { db, mailer, from, log, tries = mailTries, deadlineMs = mailDeadlineMs } = options
   const { id, template, attempts } = mail
-  if (mail.expired) return mails.recordMailFailure(db, id, 'Its code is not valid any more.', true)
+  if (mail.expired) {
+    log.warn({ mailId: id, template, attempts }, 'mail: not sent, as its code is not valid any more')
+    return mails.dropMail(db, id)
+  }
   try {
     const fields = { ...mail.fields, ...(await options.unqueued?.[template]?.(mail)) }
     const written = writeMail(template, fields, mail.locale)

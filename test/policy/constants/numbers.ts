@@ -387,7 +387,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     mailTries: { firstWaitSeconds: 60, maxWaitSeconds: 14_400, maxAttempts: 25 },
     mailDeadlineMs: 40_000,
     codeMails: { 'sign-in': 600, 'downgrade-code': 600 },
-    mailSlots: { all: 4, withoutCode: 3, perAccount: 2 },
+    mailSlots: { all: 4, others: 3, codesPerAccount: 1, othersPerAccount: 2 },
     mailsRetainedDays: 30,
   },
   // M3.

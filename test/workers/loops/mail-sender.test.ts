@@ -3,7 +3,7 @@ import test from 'ava'
 import { pino } from 'pino'
 import type { Mailer } from '../../../activities/mail/port.ts'
 import { smtpMailer } from '../../../activities/mail/smtp.ts'
-import { type NewMail, queueMail, retryMails, takeMails } from '../../../db/accounts/mails.ts'
+import { type NewMail, queueMail, retryMails, takeMail } from '../../../db/accounts/mails.ts'
 import { mailTries } from '../../../policy/mail/delivery.ts'
 import { type MailSenderOptions, sendMails } from '../../../workers/loops/mail-sender.ts'
 import { sendDueMails } from '../../kit/actors/due-mails.ts'
@@ -153,7 +153,7 @@ test.serial('delays double from a minute to 4 hours, and add up to about 3 days'
   for (let n = 0; n < mailTries.maxAttempts; n++) {
     await db('mails').update({ next_try_at: db.fn.now() })
     const before = Date.now()
-    t.is((await takeMails(db, 1, mailTries)).length, 1)
+    t.truthy(await takeMail(db, mailTries))
     waits.push(Math.round(((await row()).next_try_at.getTime() - before) / 60_000))
   }
   t.deepEqual(waits.slice(0, 10), [1, 2, 4, 8, 16, 32, 64, 128, 240, 240])
@@ -166,8 +166,8 @@ test.serial('delays double from a minute to 4 hours, and add up to about 3 days'
 test.serial('a sender that dies loses nothing, and one that stops returns the mails it was sending', async t => {
   const { db, server, options, queue, row } = await post({ recipient: ['hang'] })
   await queue()
-  await takeMails(db, 4, { firstWaitSeconds: 1, maxWaitSeconds: 1, maxAttempts: 3 })
-  t.deepEqual(await takeMails(db, 4, mailTries), [], 'taken by one, and not yet by another')
+  t.truthy(await takeMail(db, { firstWaitSeconds: 1, maxWaitSeconds: 1, maxAttempts: 3 }))
+  t.is(await takeMail(db, mailTries), undefined, 'taken by one, and not yet by another')
   await sleep(1100)
   const ending = new AbortController()
   const sending = sendDueMails({ ...options, tries: mailTries }, ending.signal)
@@ -275,7 +275,11 @@ test.serial('a slot that becomes free is used at once, while others wait; and an
   const ending = new AbortController()
   const running = sendMails({ ...options, everySeconds: 60 }, ending.signal)
   await comesTrue(async () => (await db('mails').where({ state: 'sent' })).length === 6)
-  t.is(began.filter(({ to }) => to === user.email).length, 2)
+  const slow = () => began.filter(({ to }) => to === user.email)
+  t.is(slow().length, 2)
+  await queue({ template: 'sign-in', fields: { signIn: 's' } } as never)
+  await comesTrue(() => slow().length === 3)
+  t.true(slow()[2]!.subject.includes('CODE1234'), 'and one for a code')
   ending.abort()
   await running
   await server.stop()
@@ -289,9 +293,8 @@ test.serial('a code that is not valid any more is not sent', async t => {
     db('mails').update({ created_at: db.raw('now() - make_interval(mins => ?)', [minutes]) })
   await age(11)
   t.is(await go(), 1)
-  t.like(await row(), { state: 'failed', last_error: 'Its code is not valid any more.' })
+  t.is(await row(), undefined, 'there is nothing that an operator could do')
   t.is(server.received.length, 0)
-  await db('mails').delete()
   await queueMail(db, { userId: user.id, template: 'sign-in', fields: { signIn: 's' } })
   await queue()
   await age(9)
