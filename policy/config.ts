@@ -58,6 +58,8 @@ export interface Config {
     address: string
     dockerHost: string
     memoryMb: number | null
+    /** MB of disk that it promises; null = by what is free. */
+    promisedDiskMb: number | null
     streamPort: number
     diskMbPer256Mb: number
     /** What one container may read, and write, per second; 0 = no limit. */
@@ -167,6 +169,7 @@ export function parseConfig(environment: Environment, cwd: string): Config {
       address: env.HOST_ADDRESS ?? '127.0.0.1',
       dockerHost: env.DOCKER_HOST ?? 'unix:///var/run/docker.sock',
       memoryMb: env.HOST_MEMORY_MB === undefined ? null : integer(env, 'HOST_MEMORY_MB', 0),
+      promisedDiskMb: env.HOST_DISK_MB === undefined ? null : integer(env, 'HOST_DISK_MB', 0),
       streamPort: integer(env, 'HOST_STREAM_PORT', 0),
       diskMbPer256Mb: integer(env, 'DISK_MB_PER_256MB', 1024),
       disk: { mbps: integer(env, 'HOST_DISK_MBPS', 100), iops: integer(env, 'HOST_DISK_IOPS', 2000) },

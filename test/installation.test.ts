@@ -231,7 +231,7 @@ test('every setting can be given to an installation, by those processes that rea
     t.deepEqual(reported, [...processes].sort(byOurs), settings.join())
     for (const name of settings) t.deepEqual(holders(name), reported, name)
   }
-  t.deepEqual(holders('HOST_MEMORY_MB'), ['host'])
+  for (const own of ['HOST_MEMORY_MB', 'HOST_DISK_MB']) t.deepEqual(holders(own), ['host'], own)
   t.deepEqual(
     holders('DISK_MB_PER_256MB'),
     ['api', 'worker', 'host'],

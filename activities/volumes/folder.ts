@@ -60,9 +60,9 @@ export function folderVolumes(root: string): Volumes {
     },
     async allocatedBytes() {
       if (performance.now() - summed.at < sumAgainMs) return summed.bytes
-      const bytes = await sumOf(['--exclude=.strays', root])
-      summed = { at: performance.now(), bytes }
-      return bytes
+      // Where it takes too long, what was found before is nearer to the truth than nothing.
+      summed = { at: performance.now(), bytes: (await sumOf(['--exclude=.strays', root])) || summed.bytes }
+      return summed.bytes
     },
     demandRoom: bytes => demandSpace(root, bytes),
     async list() {

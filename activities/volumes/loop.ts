@@ -65,8 +65,13 @@ export function loopVolumes(root: string): Volumes {
     await mkdir(folder, { recursive: true, mode: 0o700 })
     const used = await loopDeviceOf(file)
     if (used) {
-      await mountUsed(used, folder)
-      return 'in use'
+      const failure = await mountUsed(used, folder).then(
+        () => null,
+        error => error,
+      )
+      if (!failure) return 'in use'
+      // Nothing has it any more where the container has ended meanwhile.
+      if (await loopDeviceOf(file)) throw failure
     }
     await repair?.(file)
     const sizes = await sizesOf(file)

@@ -3,7 +3,7 @@ import { platformApart } from '../kit/noise/apart.ts'
 import { assertQuietEnough } from '../kit/noise/beside-noise.ts'
 
 const started = platformApart(
-  { HOST_MEMORY_MB: '65536' },
+  { HOST_MEMORY_MB: '65536', HOST_DISK_MB: '262144' },
   { settings: { HEALTH_GATE_SECONDS: '1000', DISK_MB_PER_256MB: '1024' } },
 )
 

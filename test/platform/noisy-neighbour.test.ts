@@ -4,7 +4,7 @@ import { neighbour, noTimes, timeRounds } from '../kit/noise/neighbour.ts'
 import { makeNoise } from '../kit/noise/noise.ts'
 
 const started = platformApart(
-  { HOST_MEMORY_MB: '65536' },
+  { HOST_MEMORY_MB: '65536', HOST_DISK_MB: '262144' },
   { settings: { HEALTH_GATE_SECONDS: '1000', DISK_MB_PER_256MB: '1024' } },
 )
 

@@ -170,6 +170,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     memoryMb,
     // What the caches of builds may use is not for applications, also while they cannot be opened.
     promisedDiskMb: async cachedBytes => {
+      if (config.host.promisedDiskMb !== null) return config.host.promisedDiskMb
       const [{ wholeMb, freeMb }, allocated] = await Promise.all([diskOf(root), volumes.allocatedBytes()])
       const caches = { cachesMb: cacheMb + packagesMb, cachedMb: cachedBytes / MiB }
       return promisedDiskMb({ wholeMb, freeMb, volumesMb: allocated / MiB, ...caches })
