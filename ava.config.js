@@ -25,7 +25,7 @@ const expected = path =>
 const isTranspiled = Boolean(process.env.TEST_TRANSPILED)
 const register = fileURLToPath(new URL('test/kit/transpiled/register.cjs', import.meta.url))
 
-// Every test file is its own process. Many wait for programs, timers and disks, so four of them keep two cores busy.
+// Every test file is its own process. Many wait for programs, timers and disks, so three of them keep two cores busy.
 export default {
   files: ['test/**/*.test.ts', '!test/long/**'],
   extensions: { ts: isTranspiled ? 'commonjs' : 'module' },
@@ -33,7 +33,7 @@ export default {
   nodeArguments: [isTranspiled ? `--require=${register}` : '--import=tsx'],
   require: [...(isTranspiled ? [register] : []), './test/kit/completion.ts'],
   timeout: '3m',
-  concurrency: 4,
+  concurrency: 3,
   // The longest ones first, so that none of them is left alone at the end of a run.
   sortTestFiles: (one, other) => expected(other) - expected(one) || rank(one) - rank(other) || one.localeCompare(other),
 }
