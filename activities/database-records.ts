@@ -16,6 +16,7 @@ import type { DatabaseOperation } from './databases/operation.ts'
 import { databaseSnapshotRecords } from './databases/snapshot-records.ts'
 import { refusal, refusing } from './failures.ts'
 import { endForLostHost } from './hosts/lost-host.ts'
+import { endUnwantedStart } from './hosts/unwanted-start.ts'
 import type { ContainerExit } from './releases/release.ts'
 import { endSuspended } from './releases/suspension.ts'
 import { claimOfActivity, fenced, unlessLost } from './steps/claims.ts'
@@ -47,6 +48,7 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
       if (!operation) return null
       if (await endForLostHost(db, fence, operation)) continue
       if (await endSuspended(db, plans, fence, operation)) continue
+      if (await endUnwantedStart(db, fence, operation)) continue
       const facts = await readDatabaseFacts(db, operation.id)
       if (facts?.database) {
         const { id, kind, ownerId, database, input } = facts
