@@ -102,6 +102,8 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
       async startDatabase(input: DatabaseStepInput, { mustStand }: { mustStand: boolean }): Promise<StartedDatabase> {
         const { start: begun, step } = await turn('startDatabase', input, async step => {
           const database = step.database()
+          // What lacks something is attempted again for long, as undos are, and may never come to wait for its engine.
+          if (!firstAttempt()) await engineHosted.demandWanted(database)
           const state = await engine.inspect(nameOf(database))
           if (mustStand && state?.running && firstAttempt())
             throw refusal('CONTAINER_ALREADY_STARTED', 'The database is already running.')
@@ -224,6 +226,8 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
     await assertCurrent(operationId)
     await engine.stop(nameOf(database), graceOf(database))
     await start(database, operationId)
+    // As after a start.
+    leaveSlot()
     await admitted(() => engineHosted.untilServing(database, cancellationSignal()))
   }
 }

@@ -16,6 +16,7 @@ import type { DatabaseOperation } from './databases/operation.ts'
 import { databaseSnapshotRecords } from './databases/snapshot-records.ts'
 import { refusal, refusing } from './failures.ts'
 import { endForLostHost } from './hosts/lost-host.ts'
+import { endUnwantedStart } from './hosts/unwanted-start.ts'
 import type { ContainerExit } from './releases/release.ts'
 import { endSuspended } from './releases/suspension.ts'
 import { claimOfActivity, fenced, unlessLost } from './steps/claims.ts'
@@ -45,8 +46,7 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
       const target = { type: 'database', id: databaseId } as const
       const operation = await claimNextOperationFor(db, target, claim(), inProgress)
       if (!operation) return null
-      if (await endForLostHost(db, fence, operation)) continue
-      if (await endSuspended(db, plans, fence, operation)) continue
+      if (await endUnrunnable(operation)) continue
       const facts = await readDatabaseFacts(db, operation.id)
       if (facts?.database) {
         const { id, kind, ownerId, database, input } = facts
@@ -64,6 +64,12 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
       const outcome = operation.kind === 'delete' ? ({ state: 'success' } as const) : deleted
       await fence(operation.id, trx => operations.finishOperation(trx, operation.id, outcome))
     }
+  }
+
+  /** Ends an operation that cannot run, with the reason. False = it may run. */
+  async function endUnrunnable(operation: operations.OperationRow<DatabaseOperationKind>): Promise<boolean> {
+    if (await endForLostHost(db, fence, operation)) return true
+    return (await endSuspended(db, plans, fence, operation)) || endUnwantedStart(db, fence, operation)
   }
 
   const serves = async (trx: Db, databaseId: string, started: StartedDatabase) => {

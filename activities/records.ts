@@ -17,6 +17,7 @@ import { changeRecords } from './change-records.ts'
 import type { EdgeActivities } from './edge-routes.ts'
 import { endOutdatedRestart } from './health/outdated-restart.ts'
 import { endForLostHost } from './hosts/lost-host.ts'
+import { endUnwantedStart } from './hosts/unwanted-start.ts'
 import { placedFiles, purgeIfPlaced, type RouteNow } from './placed-files.ts'
 import { withLastLines } from './releases/build-failure.ts'
 import { type DecisionOptions, decide } from './releases/decision.ts'
@@ -69,7 +70,8 @@ export function recordActivities(options: RecordsOptions) {
   /** Ends an operation that cannot run, with the reason. False = it may run. */
   async function endUnrunnable(operation: operations.OperationRow): Promise<boolean> {
     if (await endForLostHost(db, fence, operation)) return true
-    return (await endSuspended(db, plans, fence, operation)) || endOutdatedRestart(db, fence, operation)
+    if ((await endSuspended(db, plans, fence, operation)) || (await endUnwantedStart(db, fence, operation))) return true
+    return endOutdatedRestart(db, fence, operation)
   }
 
   /** A restart is shown from its claim on, so that its lane needs no step of its own for that. Its end reverts what is shown. */

@@ -1,6 +1,7 @@
 import { ActivityFailure, ApplicationFailure, isCancellation, TimeoutFailure } from '@temporalio/workflow'
 import type { ContainerExit } from '../activities/releases/release.ts'
 import { claimLost, placeLost } from '../policy/apps/claims.ts'
+import { endWaits } from '../policy/databases/database-steps.ts'
 
 /** The failure of a step as a catalogue code. A timeout of a host's queue means that the host does not answer. */
 export function failureOf(error: unknown): { code: string; message: string } {
@@ -30,6 +31,9 @@ export const isClaimLost = (error: unknown): boolean => isOfType(error, claimLos
 
 /** Whether a snapshot was ended because another one holds its host's slot. */
 export const isPlaceLost = (error: unknown): boolean => isOfType(error, placeLost)
+
+/** Whether a start of a database was given up because a stop or deletion of it waits. */
+export const isEndWaiting = (error: unknown): boolean => isOfType(error, endWaits)
 
 /** Whether a step did not end in time: its host, and nothing that it worked on, is the reason. */
 export const isTimeout = (error: unknown): boolean => causeOf(error) instanceof TimeoutFailure

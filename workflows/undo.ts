@@ -1,5 +1,5 @@
 import { ApplicationFailure, CancellationScope } from '@temporalio/workflow'
-import { failureOf, isClaimLost } from './failures.ts'
+import { failureOf, isClaimLost, isEndWaiting } from './failures.ts'
 
 /** What an undo does, in words that follow "could not"; null for what something else repairs when it fails. */
 type UndoName = string | null
@@ -8,7 +8,8 @@ export type Undo = (what: UndoName, step: () => Promise<void>) => void
 /**
  * Runs a story whose steps register their undo BEFORE they happen. When the story fails or is cancelled, `beforeUndo` runs, then the
  * undos in reverse order, shielded from cancellation, and the failure is rethrown. An undo that fails does not stop the others;
- * then the failure is RESTORE_INTERRUPTED and names it. Nothing is undone for an operation that another run of the lane has
+ * then the failure is RESTORE_INTERRUPTED and names it, unless a stop or deletion waits for its end: what an undo would start is not
+ * wanted then. Nothing is undone for an operation that another run of the lane has
  * taken over: it continues there.
  */
 export async function undoable<T>(
@@ -25,7 +26,8 @@ export async function undoable<T>(
       await beforeUndo?.()
       for (const { what, step } of steps.reverse())
         await step().catch(failure => {
-          if (what !== null && !isClaimLost(failure)) failed.push(`${what} (${failureOf(failure).message})`)
+          if (what !== null && !isClaimLost(failure) && !isEndWaiting(failure))
+            failed.push(`${what} (${failureOf(failure).message})`)
         })
     })
     throw failed.length === 0 ? error : undoFailed(error, failed)

@@ -8,6 +8,7 @@ import type { ContainerSpec } from '../containers/port.ts'
 import { fingerprinted, tenantNetwork } from '../containers/spec.ts'
 import type { Boot } from '../hosts/boot.ts'
 import { startContainer } from '../releases/start.ts'
+import { leaveSlot } from '../steps/host-slots.ts'
 import { databaseContainer } from './container.ts'
 import type { DatabaseDiskGuard } from './disk-guard.ts'
 import { imageToRun } from './images.ts'
@@ -84,8 +85,9 @@ async function renewPassword(options: PreparationOptions, database: DatabaseFact
   const { engine, volumes, hosted } = options
   if (!(await hasOtherPassword(volumes, database))) return
   if ((await engine.inspect(databaseContainerName(database)))?.running) return
-  await servingPrivately(options, database, signal, () =>
-    hosted.locally(database, local => hosted.adapterOf(database).setPassword(local), signal),
-  )
+  const setPassword = () => hosted.locally(database, local => hosted.adapterOf(database).setPassword(local), signal)
+  // It may load its data for hours: meanwhile others get the slot, and a stop or deletion need not wait.
+  leaveSlot()
+  await servingPrivately(options, database, signal, setPassword, true)
   await recordPassword(volumes, database, database.passwordGeneration)
 }

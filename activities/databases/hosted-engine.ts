@@ -6,7 +6,7 @@ import { pause } from '../../lib/async/loop.ts'
 import { remembered } from '../../lib/async/remembered.ts'
 import { databaseHostname } from '../../policy/databases/connection-url.ts'
 import type { DatabaseSettings } from '../../policy/databases/database-settings.ts'
-import { databaseSeconds } from '../../policy/databases/database-steps.ts'
+import { askingPauseMs, databaseSeconds, endWaits } from '../../policy/databases/database-steps.ts'
 import type { UsedMemory } from '../../policy/databases/database-warnings.ts'
 import type { EngineName } from '../../policy/databases/engine.ts'
 import { mongoStandIn } from '../../policy/databases/mongo.ts'
@@ -110,10 +110,10 @@ export function hostedEngines(options: HostedEngineOptions) {
     if (!state?.running) throw refusal('ACTION_FAILED', endedWords(state?.exitCode ?? null, state?.oom ?? false))
   }
 
-  /** While our Postgres is away, nothing is known to wait. */
-  async function demandWanted({ id }: DatabaseFacts): Promise<void> {
+  /** Rejects when a stop or deletion of the database waits. While our Postgres is away, nothing is known to wait. */
+  async function demandWanted({ id }: Pick<DatabaseFacts, 'id'>): Promise<void> {
     if (await isEndWaiting(db, id).catch(() => false))
-      throw refusal('ACTION_FAILED', 'The start was ended, because the database is to be stopped or deleted.')
+      throw refusal(endWaits, 'The start was ended, because the database is to be stopped or deleted.')
   }
 
   /** Whether a password opens the database, over TLS, at its published port. */
@@ -134,6 +134,7 @@ export function hostedEngines(options: HostedEngineOptions) {
     hostnameOf,
     foldersOf: foldersOfDatabase,
     locally,
+    demandWanted,
 
     /** What the data of an engine take that has all of them in memory. Rejects for another one. */
     async memoryOf(database: DatabaseFacts): Promise<UsedMemory> {
@@ -159,10 +160,15 @@ export function hostedEngines(options: HostedEngineOptions) {
     certificateServed: ({ id }: DatabaseFacts) => recordCertificateServed(db, id, now()),
 
     /**
-     * Resolves once the engine in this container serves its data. Rejects with ACTION_FAILED when it ended, or made no progress for 60 s; also
-     * when the database is to be stopped or deleted meanwhile, which waits for this.
+     * Resolves once the engine in this container serves its data. Rejects with ACTION_FAILED when it ended, or made no progress for 60 s. What
+     * `yields` rejects also when the database is to be stopped or deleted meanwhile, which waits for this; by default that is its own container.
      */
-    async untilServing(database: DatabaseFacts, signal: AbortSignal, container = databaseContainerName(database)) {
+    async untilServing(
+      database: DatabaseFacts,
+      signal: AbortSignal,
+      container = databaseContainerName(database),
+      yields = container === databaseContainerName(database),
+    ) {
       const startedAt = performance.now()
       const { serve, load } = databaseSeconds
       const progress = engineProgress(() => engine.stats(container), { serve: options.serveSeconds ?? serve, load })
@@ -181,11 +187,11 @@ export function hostedEngines(options: HostedEngineOptions) {
         }
         if (performance.now() - lookedAt >= lookEveryMs) {
           await progress.look()
-          if (container === databaseContainerName(database)) await demandWanted(database)
+          if (yields) await demandWanted(database)
           lookedAt = performance.now()
         }
         progress.demand(last)
-        await pause(startPauseMs(performance.now() - startedAt), signal)
+        await pause(askingPauseMs(performance.now() - startedAt), signal)
       }
     },
 
@@ -219,8 +225,6 @@ export type HostedEngines = ReturnType<typeof hostedEngines>
 
 const pollMs = 50
 
-/** Most engines serve within half a second; what takes long, such as a recovery, is not disturbed often. */
-const startPauseMs = (elapsedMs: number): number => Math.min(200, 10 + elapsedMs / 20)
 /** The container of an engine that does not answer is looked at less often than its socket. */
 const inspectEveryMs = 100
 /** What it does, and whether it is still to start, is looked at only when it takes long. */

@@ -145,7 +145,7 @@ export class EngineUnavailable extends Error {
 
 /** It reads its data, which takes as long as they are large. */
 export class EngineLoads extends EngineUnavailable {
-  /** Another value each time that it has got on. */
+  /** Another value after each progress. */
   readonly progress: string
 
   constructor(progress: string) {

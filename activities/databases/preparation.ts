@@ -197,7 +197,7 @@ export function servingMeanwhile<T>(
   work: () => Promise<T>,
 ): Promise<T> {
   const { db, engine, locks } = options
-  return servingPrivately(options, database, signal, work, begin =>
+  return servingPrivately(options, database, signal, work, false, begin =>
     locks(database.id, async () => {
       signal.throwIfAborted() // the wait may have been long
       const runs = (await engine.inspect(databaseContainerName(database)))?.running
@@ -215,14 +215,15 @@ async function settleServing({ volumes, hosted, diskMb }: PreparationOptions, da
 }
 
 /**
- * Runs work while an engine serves in a container that nobody else can reach, and stops it cleanly. `around` is called with what starts
- * it. What takes its place meanwhile, by the same name, is left alone.
+ * Runs work while an engine serves in a container that nobody else can reach, and stops it cleanly. `yields`: as of `untilServing`. `around`
+ * is called with what starts it. What takes its place meanwhile, by the same name, is left alone.
  */
 export async function servingPrivately<T>(
   options: PreparationOptions,
   database: DatabaseFacts,
   signal: AbortSignal,
   work: () => Promise<T>,
+  yields = false,
   around: (begin: () => Promise<void>) => Promise<void> = begin => begin(),
 ): Promise<T> {
   const { engine, hosted } = options
@@ -236,7 +237,7 @@ export async function servingPrivately<T>(
       own = await engine.create(spec)
       await engine.start(spec.name)
     })
-    await hosted.untilServing(database, signal, spec.name)
+    await hosted.untilServing(database, signal, spec.name, yields)
     const outcome = await work()
     if (own) await engine.stop(own, engines[database.engine].stop.graceSeconds)
     return outcome

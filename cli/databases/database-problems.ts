@@ -1,5 +1,5 @@
 import { MiB } from '../../lib/bytes.ts'
-import { awaitsStart } from '../../policy/databases/database-problems.ts'
+import { awaitsStart, isOfThisEnd } from '../../policy/databases/database-problems.ts'
 import { diskWarnings } from '../../policy/databases/disk-levels.ts'
 import { restartRules, returnDelay } from '../../policy/databases/restarts.ts'
 import { automaticSnapshotRules } from '../../policy/rounds.ts'
@@ -96,17 +96,17 @@ function engineProblem({ database, host, figures, operations }: DatabaseStory, n
     }
   if (state !== 'down' && !(state === 'exited' && database.exit_at)) return null
   const [last] = operations
-  if (awaitsStart(database) && last?.kind === 'start' && last.state === 'error')
+  const failed = last?.kind === 'start' && last.state === 'error' ? last : null
+  if (failed && awaitsStart(database) && isOfThisEnd({ exitAt: database.exit_at, failedAt: failed.finished_at }))
     return {
       problem: 'Its engine does not run, because its host could not start it.',
-      remedy: `berth ops explain ${last.id.slice(0, 8)} says why: remove the cause. Its host tries again at least every ${returnDelay.maxSeconds / 60} minutes`,
+      remedy: `berth ops explain ${failed.id.slice(0, 8)} says why: remove the cause. Its host tries again at least every ${returnDelay.maxSeconds / 60} minutes`,
     }
-  const failedStart = last?.kind === 'start' && last.state === 'error' ? last.id.slice(0, 8) : null
   const anew =
     state === 'down'
       ? `start it: berth databases start ${database.id}`
       : `its owner starts it: POST /v2/databases/${database.id}/start`
-  const again = failedStart ? `start it: berth ops retry ${failedStart}` : anew
+  const again = failed ? `start it: berth ops retry ${failed.id.slice(0, 8)}` : anew
   return {
     problem: `Its engine ${exitWords(database, now)}${state === 'down' ? `, crashed ${database.restarts} times in a row, and stays down` : ''}.`,
     remedy: `${causeOf(database)} Then ${again}`,

@@ -1,3 +1,4 @@
+import { isOfThisEnd } from '../../policy/databases/database-problems.ts'
 import type { Db } from '../database.ts'
 import {
   concurrentKinds,
@@ -5,6 +6,7 @@ import {
   type OperationTarget,
   switchingVersions,
   type TargetType,
+  watchActor,
 } from './operation-kinds.ts'
 
 /** Whether a waiting or running operation of this target may start or end its containers. */
@@ -162,17 +164,17 @@ export async function listWaitingTargets(
   return rows
 }
 
-/** Why the last start of a database that has ended failed; undefined when it succeeded. */
+/** Why the last start of a database that has ended failed; undefined when it succeeded, or its engine ran after it. */
 export async function findFailedStart(
   db: Db,
-  databaseId: string,
+  { id, exit_at: exitAt }: { id: string; exit_at: Date | null },
 ): Promise<{ code: string; message: string } | undefined> {
   const last = await db('operations')
-    .where({ target_type: 'database', target_id: databaseId, kind: 'start' })
+    .where({ target_type: 'database', target_id: id, kind: 'start' })
     .whereIn('state', ['success', 'error', 'expired'])
     .orderBy('seq', 'desc')
-    .first('state', 'code', 'message')
-  if (!last || last.state === 'success') return undefined
+    .first('state', 'code', 'message', 'finished_at')
+  if (!last || last.state === 'success' || !isOfThisEnd({ exitAt, failedAt: last.finished_at })) return undefined
   return { code: last.code ?? 'ACTION_FAILED', message: last.message ?? 'Its host did not begin with it in time.' }
 }
 
@@ -184,4 +186,14 @@ export async function isEndWaiting(db: Db, databaseId: string): Promise<boolean>
     .whereRaw('(claim_before is null or claim_before > now())')
     .first('id')
   return row !== undefined
+}
+
+/** Whether the host watch has queued this start, and what it was to start is to be stopped by now: a stop that was just accepted was ahead of it. */
+export async function isStartUnwanted(
+  db: Db,
+  { kind, actor, target_type: type, target_id: id }: OperationRow<string>,
+): Promise<boolean> {
+  if (kind !== 'start' || actor !== watchActor) return false
+  const table = type === 'app' ? 'apps' : 'databases'
+  return (await db(table).where({ id }).whereNot('desired_state', 'running').first('id')) !== undefined
 }

@@ -24,6 +24,7 @@ export {
   rollbackFailing as stuckGoingBack,
   rollingBack as goingBack,
   switchingVersions as changingVersions,
+  watchActor,
 } from './operation-kinds.ts'
 export {
   findFailedCreation as failedCreation,

@@ -8,7 +8,7 @@ import { findHost, type HostRow } from '../hosts/hosts.ts'
 import { listSnapshotSlotHolders, type SnapshotSlotHolder } from '../snapshots/snapshot-slots.ts'
 import type { SnapshotRow } from '../snapshots/snapshots.ts'
 import { listSlotHolders, type SlotHolder, waitingForSlot } from './build-slots.ts'
-import type { TargetType } from './operation-kinds.ts'
+import { type TargetType, watchActor } from './operation-kinds.ts'
 import type { OperationKind, OperationRow, OperationState } from './operations.ts'
 
 /** An operation, and its deployment if it has one, as a line of a list. */
@@ -155,7 +155,7 @@ const copiedAt = ({ kind, input }: OperationRow<string>, placed: { host_id: stri
 async function hostTries(db: Db, app: AppRow): Promise<OperationStory['hostTries']> {
   if (app.status !== 'running' || app.desired_state !== 'running') return null
   const { count, last } = await db('operations')
-    .where({ target_type: 'app', target_id: app.id, kind: 'start', actor: 'host-watch', state: 'error' })
+    .where({ target_type: 'app', target_id: app.id, kind: 'start', actor: watchActor, state: 'error' })
     .where('created_at', '>', app.started_at ?? new Date(0))
     .first(db.raw('count(*)::int as count, max(created_at) as last'))
   return last ? { count, last } : null

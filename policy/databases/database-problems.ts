@@ -31,6 +31,10 @@ export const awaitsStart = (database: Down): boolean =>
   database.restart_at === null &&
   database.restarts < maxCrashes
 
+/** Whether a start that failed is why a database is down whose last run ended then: an earlier one was followed by that run. */
+export const isOfThisEnd = ({ exitAt, failedAt }: { exitAt: Date | null; failedAt: Date | null }): boolean =>
+  exitAt === null || (failedAt !== null && failedAt >= exitAt)
+
 /** Of a database that awaits its start, by how the last one failed. Its port is promised to its clients: it gets no other one. */
 export function problemOfStart(
   { port }: { port: number },

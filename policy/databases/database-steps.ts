@@ -41,8 +41,18 @@ export const databaseSeconds = {
   script: 60,
 } as const
 
-/** What a container does while its engine gets on, and not while it waits: percent of a processor, or MB of its disk since it last got on. */
+/** What a container does while its engine makes progress, and not while it waits: percent of a processor, or MB of its disk since the last progress. */
 export const engineProgress = { cpuPercent: 10, diskMb: 1 } as const
+
+/** Type of the failure of a start that was given up because a stop or deletion of its database waits: nothing of its engine is wrong. */
+export const endWaits = 'EndWaits'
+
+/**
+ * Milliseconds until an engine that began to start so long ago is asked again whether it serves. Most do within half a second; what takes
+ * long, such as a recovery, is not disturbed often, and some engines write a line for each time.
+ */
+export const askingPauseMs = (elapsedMs: number): number =>
+  Math.min(2000, Math.max(Math.min(200, 10 + elapsedMs / 20), (elapsedMs - 50_000) / 50))
 
 /** What a host process reads of one database at most: it reads those of all accounts. Beyond it there is no snapshot. */
 export const comparisonLimits = {

@@ -290,15 +290,20 @@ test('a snapshot, a restore and a drill keep their slot for 4 h at most, with al
 
 test('an engine that loads its data has hours for that in each kind of start', async t => {
   const { id, act, command, fail, restored, client } = await scene()
-  const hours = async () => {
+  const last = async () => {
     const { events } = await client.workflow.getHandle(databaseLaneId(id)).fetchHistory()
     const scheduled = (events ?? []).map(event => event.activityTaskScheduledEventAttributes)
-    const last = scheduled.findLast(one => one?.activityType?.name === 'startDatabase')
-    return Number(last?.startToCloseTimeout?.seconds) / 3600
+    return scheduled.findLast(one => one?.activityType?.name === 'startDatabase')
   }
+  const hours = async () => Number((await last())?.startToCloseTimeout?.seconds) / 3600
   await command('stop')
   await command('start')
   t.is(await hours(), 7)
+  t.is(
+    Number((await last())?.scheduleToStartTimeout?.seconds),
+    30,
+    'a host that is updated meanwhile takes it up again',
+  )
   await restored()
   t.is(await hours(), 7)
   await act(queueUndo)

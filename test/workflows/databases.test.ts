@@ -8,7 +8,7 @@ import type { DatabaseOperationKind } from '../../db/operations/operation-kinds.
 import * as operations from '../../db/operations/operations.ts'
 import { holdSnapshotSlot, releaseSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
-import type { DatabaseStepName } from '../../policy/databases/database-steps.ts'
+import { type DatabaseStepName, endWaits } from '../../policy/databases/database-steps.ts'
 import { databaseLaneId } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { plansOfMemory, rows } from '../kit/rows/rows.ts'
@@ -362,6 +362,21 @@ test('an undo waits for what its host lacks, and does not leave the engine down'
   t.like(await row(), { ram_mb: 512, status: 'running' })
   t.is(host().runs, 512)
   t.deepEqual(databases.steps(id).slice(-6), ['startDatabase', 'stopDatabase', ...Array(4).fill('startDatabase')])
+  seen.delete(id)
+})
+
+test('an undo that a stop or deletion ends leaves nothing half done: what it would start is not wanted', async t => {
+  const { created, command, row, id } = await scene()
+  await created()
+  let starts = 0
+  seen.set(id, async name => {
+    if (name !== 'startDatabase') return
+    starts++
+    throw starts === 1 ? refusal('INVALID_MEMORY', 'Too little.') : refusal(endWaits, 'The database is to be stopped.')
+  })
+  t.like(await command('resize', { ramMb: 1024 }), { state: 'error', code: 'INVALID_MEMORY', message: 'Too little.' })
+  t.is(starts, 2, 'no attempt could change that')
+  t.is((await row())?.ram_mb, 512)
   seen.delete(id)
 })
 

@@ -37,5 +37,10 @@ export async function bringBack(db: Db, app: Pick<apps.HostApp, 'id' | 'owner_id
 }
 
 export async function enqueueStart(db: Db, app: Pick<apps.HostApp, 'id' | 'owner_id'>): Promise<void> {
-  await operations.enqueueOperation(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'host-watch' })
+  await operations.enqueueOperation(db, {
+    targetId: app.id,
+    kind: 'start',
+    ownerId: app.owner_id,
+    actor: operations.watchActor,
+  })
 }

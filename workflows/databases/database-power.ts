@@ -2,12 +2,12 @@ import type { DatabaseOperation } from '../../activities/databases/operation.ts'
 import type { ContainerExit } from '../../activities/releases/release.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { failureOf } from '../failures.ts'
-import { type DatabaseHost, records, secondsFor, stepOf } from './database-steps.ts'
+import { type DatabaseHost, demandTime, records, secondsFor, stepOf } from './database-steps.ts'
 
 /** Starts the engine on the data that are there. A container that a failed start has left is adopted. */
 export async function startDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
   // Not begun when its caller was answered already. Begun, it goes on as long as the engine does: its caller is told to look.
-  await secondsFor(operation)
+  await demandTime(operation)
   if (!operation.wasRunning) await records.recordDatabaseStatus(operation, 'starting', 'starting the engine')
   const started = await host.starting.startDatabase(stepOf(operation), {
     mustStand: operation.wasRunning && !operation.wasBegun,

@@ -53,7 +53,7 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
     startToCloseTimeout: '4h',
     scheduleToCloseTimeout: '12h',
   } as const
-  // Heartbeats end what is dead. The host itself gives up an engine that does not get on, and one that is repaired may load twice.
+  // Heartbeats end what is dead. The host itself gives up an engine that makes no progress, and one that is repaired may load twice.
   const loading = { startToCloseTimeout: '7h', scheduleToCloseTimeout: '8h' } as const
   const patiently = { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s' } as const
   // All attempts together: meanwhile no other account has this slot of the host.
@@ -81,7 +81,8 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
       ...shared,
       ...loading,
       taskQueue: queues.commands,
-      scheduleToStartTimeout: '8s',
+      // Of each attempt, also of one for which a host that is updated has first to end, and then to begin.
+      scheduleToStartTimeout: soon.scheduleToStartTimeout,
       retry: { initialInterval: '300ms', maximumAttempts: 3 },
     }),
     /** Makes a data folder while a person waits. */
@@ -118,7 +119,10 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
       ...inSlot,
       retry: { ...patiently, maximumAttempts: 2 },
     }),
-    /** Undoes what was started as soon as the host answers and has what it lacks, however long that takes: nothing may stay half done. */
+    /**
+     * Undoes what was started as soon as the host answers and has what it lacks, for about an hour: nothing may stay half done. A start among these
+     * ends when a stop or deletion waits.
+     */
     patient: proxyActivities<DatabaseHostActivities & Pick<DatabaseSnapshotActivities, 'discardRestore'>>(patient),
     /** Removes what a drill has left while the lane waits for it. A host that returns later removes it by itself. */
     cleanup: proxyActivities<Pick<DatabaseSnapshotActivities, 'discardDrill'>>({
@@ -128,10 +132,10 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
   }
 }
 
-/**
- * Max seconds of the steps of a command at the host, so that they end while the caller still waits. Throws ACTION_FAILED when too
- * little time is left: what was answered as a failure must not succeed later.
- */
+/** Throws ACTION_FAILED when too little time is left for a command: what was answered as a failure must not succeed later. */
+export const demandTime = async (operation: DatabaseOperation): Promise<void> => void (await secondsFor(operation))
+
+/** Max seconds of the steps of a command at the host, so that they end while the caller still waits. Throws as `demandTime`. */
 export async function secondsFor({ id }: DatabaseOperation): Promise<number> {
   const left = await records.secondsLeft(id)
   if (left === null) return databaseCommandSeconds

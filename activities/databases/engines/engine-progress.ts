@@ -14,8 +14,8 @@ export interface ServeLimits {
 }
 
 /**
- * Follows an engine that does not serve yet. It gets on while it says so itself, or while its container works: engines that recover, or load
- * what they have, do not answer meanwhile. `workOf` reads what its container does; `now` is in milliseconds.
+ * Follows an engine that does not serve yet. It makes progress while it reports that itself, or while its container works: engines that
+ * recover, or load what they have, do not answer meanwhile. `workOf` reads what its container does; `now` is in milliseconds.
  */
 export function engineProgress(
   workOf: () => Promise<Work | null>,
@@ -24,8 +24,8 @@ export function engineProgress(
 ) {
   const startedAt = now()
   let since = startedAt
-  let said = ''
-  /** Of its disk, when it last got on. */
+  let reported = ''
+  /** Of its disk, at its last progress. */
   let bytes = 0
 
   async function works(): Promise<boolean> {
@@ -39,14 +39,14 @@ export function engineProgress(
   }
 
   return {
-    /** Reads what its container does; call it about once a second. */
+    /** Reads what its container does; call it every second or two. */
     async look(): Promise<void> {
       if (await works()) since = now()
     },
 
-    /** Throws ACTION_FAILED once it has not got on for too long. `last` is how it did not answer. */
+    /** Throws ACTION_FAILED once it has made no progress for too long. `last` is how it did not answer. */
     demand(last: unknown): void {
-      if (last instanceof EngineLoads && last.progress !== said) [said, since] = [last.progress, now()]
+      if (last instanceof EngineLoads && last.progress !== reported) [reported, since] = [last.progress, now()]
       const words = last instanceof Error ? last.message : String(last)
       if (now() - startedAt > load * 1000)
         throw refusal('ACTION_FAILED', `The engine did not serve within ${load / 3600} hours: ${words}`)

@@ -27,7 +27,7 @@ export const getDatabaseStatus = endpoint({
   response: resourceStats,
   async handle({ database, query }, services) {
     const figures = { ...(await currentFigures(database, services)) }
-    const failed = !figures.running && awaitsStart(database) && (await findFailedStart(services.db, database.id))
+    const failed = !figures.running && awaitsStart(database) && (await findFailedStart(services.db, database))
     if (failed) figures.problem = problemOfStart(database, failed)
     return query.rawData ? rawStatsView(figures) : statsView(figures)
   },

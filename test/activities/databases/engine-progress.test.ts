@@ -2,6 +2,7 @@ import test from 'ava'
 import { engineProgress } from '../../../activities/databases/engines/engine-progress.ts'
 import { EngineLoads, EngineUnavailable } from '../../../activities/databases/port.ts'
 import { MiB } from '../../../lib/bytes.ts'
+import { askingPauseMs } from '../../../policy/databases/database-steps.ts'
 
 const away = new EngineUnavailable('It does not answer.')
 const idle = { cpuPercent: 3, blockRead: 0, blockWrite: 0 }
@@ -51,10 +52,22 @@ test('one that began to count anew has not gone back', async t => {
   t.deepEqual(await restarted(), [3601, endless])
 })
 
-test('one that says how far it is gets on by that alone', async t => {
+test('one that reports how far it is makes progress by that alone', async t => {
   const loading = (second: number) => new EngineLoads(`${Math.min(second, 100)} bytes`)
   t.deepEqual(await follow(() => idle)(loading), [
     161,
     'The engine did not serve within 60 s: The engine loads its data: 100 bytes.',
   ])
+})
+
+test('an engine that takes long is asked five times a second for a minute, and then ever less often', t => {
+  const askedWithin = (minutes: number) => {
+    let times = 0
+    for (let ms = 0; ms < minutes * 60_000; ms += askingPauseMs(ms)) times++
+    return times
+  }
+  t.true(askedWithin(0.01) > 10, 'most serve within half a second')
+  t.true(askedWithin(1) > 250 && askedWithin(1) < 350)
+  t.true(askedWithin(180) < 6000, 'some write a line for each time, and of these the newest 1 MB is kept')
+  t.is(askingPauseMs(3 * 3_600_000), 2000)
 })

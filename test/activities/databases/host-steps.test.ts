@@ -12,9 +12,10 @@ import { markSnapshotGood, recordSnapshotProof } from '../../../db/snapshots/sna
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { withTimeout } from '../../../lib/async/timeout.ts'
 import { MiB } from '../../../lib/bytes.ts'
+import { endWaits } from '../../../policy/databases/database-steps.ts'
 import { engines } from '../../../policy/databases/engines.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
-import { type HostStepsTerms, hostSteps } from '../../kit/databases/host-steps.ts'
+import { type ClaimedOperation, type HostStepsTerms, hostSteps } from '../../kit/databases/host-steps.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
@@ -141,7 +142,7 @@ test.serial(
   },
 )
 
-test.serial('an engine that loads its data is waited for while it gets on, and no longer', async t => {
+test.serial('an engine that loads its data is waited for while it makes progress, and no longer', async t => {
   let loads = 0
   let step = 0
   const loading = () => {
@@ -167,7 +168,7 @@ test.serial('an engine that loads its data is waited for while it gets on, and n
 })
 
 test.serial(
-  'an engine whose container works is waited for although it does not answer; a stop that waits ends that',
+  'an engine whose container works is waited for although it does not answer, and takes no slot meanwhile',
   async t => {
     let [silent, asked] = [0, 0]
     const host = await serving(t, {
@@ -177,7 +178,7 @@ test.serial(
         ping: local => (++asked <= silent ? Promise.reject(new EngineUnavailable('It is silent.')) : ping(local)),
       }),
     })
-    const { engine, db, id } = host
+    const { engine } = host
     const stats = engine.stats
     let read = 0
     engine.stats = async name => {
@@ -200,20 +201,79 @@ test.serial(
     free?.()
     await started
     t.true(await host.running())
-
-    await stop(host)
-    silent = Number.POSITIVE_INFINITY
-    const endless = start()
-    await enqueueOperation(db, {
-      targetType: 'database',
-      targetId: id,
-      kind: 'stop',
-      ownerId: host.ownerId,
-      actor: 'ana',
-    })
-    await t.throwsAsync(withTimeout(endless, endMs, late), { message: /ended, because the database is to be stopped/ })
   },
 )
+
+test.serial('a stop that waits ends each wait for an engine as what it is; none of these has a slot', async t => {
+  let [isSilent, asked, repairs] = [false, 0, 0]
+  const unlessSilent = (call: (local: LocalEngine) => Promise<never>) => (local: LocalEngine) => {
+    if (!isSilent) return call(local)
+    asked++
+    return Promise.reject(new EngineUnavailable('It is silent.'))
+  }
+  const host = await serving(t, {
+    ...redis,
+    adapter: ({ ping, setPassword }) => ({
+      ping: unlessSilent(ping as never),
+      setPassword: unlessSilent(setPassword as never),
+      repair: async () => ++repairs < 0,
+    }),
+  })
+  const { db, engine, id, ownerId } = host
+  const stats = engine.stats
+  engine.stats = async name => {
+    const reading = await stats(name)
+    return reading && { ...reading, cpuPercent: 100 }
+  }
+  const queueStop = () =>
+    enqueueOperation(db, { targetType: 'database', targetId: id, kind: 'stop', ownerId, actor: ownerId })
+  const withdraw = ({ id: operationId }: { id: string }) =>
+    db('operations').where({ id: operationId }).update({ state: 'cancelled', finished_at: new Date() })
+  const slots = new FairSlots({ atOnce: 1 })
+  const inSlot = (steps: DatabaseHostActivities) =>
+    inSlots({ startDatabase: steps.startDatabase, setDatabasePassword: steps.setDatabasePassword }, () => slots)
+  const starting = ({ step }: ClaimedOperation, attempt = 1) =>
+    step((steps, input) => inSlot(steps).startDatabase(input, { mustStand: false }), undefined, attempt)
+  const rotating = ({ step }: ClaimedOperation) => step((steps, input) => inSlot(steps).setDatabasePassword(input, 1))
+
+  async function ends(operation: ClaimedOperation, step: Promise<unknown>, what: string): Promise<void> {
+    const begun = asked
+    const isFree = () => {
+      const leave = slots.enterNow('another account')
+      leave?.()
+      return asked > begun + 1 && leave !== null
+    }
+    await Promise.race([comesTrue(isFree), step])
+    const waiting = await queueStop()
+    t.like(await t.throwsAsync(withTimeout(step, endMs, late)), { type: endWaits }, what)
+    await withdraw(waiting)
+    await operation.end()
+  }
+
+  isSilent = true
+  const rotation = await host.begin('rotate')
+  await ends(rotation, rotating(rotation), 'a restart for a new password')
+
+  await db('databases').where({ id }).update({ ram_mb: 1024 })
+  const resize = await host.begin('resize', { ramMb: 512 })
+  await ends(resize, starting(resize), 'a start with less memory')
+  t.is(repairs, 0, 'nothing of its data is wrong')
+
+  await engine.stop(databaseContainerName(await host.facts()), 10)
+  await db('databases').where({ id }).update({ password_generation: 2 })
+  const start = await host.begin('start')
+  await ends(start, starting(start), 'a start that first gives it its password where nobody reaches it')
+  t.false(await host.running(databaseJobName(await host.facts())))
+
+  const again = await host.begin('start')
+  const waiting = await queueStop()
+  t.like(await t.throwsAsync(starting(again, 2)), { type: endWaits }, 'an attempt after one that lacked something')
+  t.false(await host.running())
+  await withdraw(waiting)
+  isSilent = false
+  await starting(again, 2)
+  t.true(await host.running())
+})
 
 test.serial('an attempt that was given up does not stop the engine', async t => {
   let lose: (() => Promise<void>) | null = null

@@ -26,8 +26,10 @@ function reading(changes: Partial<HostReading> = {}, memoryMb = 100): HostReadin
 }
 
 /** Its newest operation, which has failed. */
-const failed = (kind: string): OperationLine =>
-  ({ id: 'f'.repeat(32), kind, state: 'error', target_type: 'database', created_at: ago(60) }) as OperationLine
+const failed = (kind: string, seconds = 3): OperationLine => {
+  const times = { created_at: ago(seconds + 60), finished_at: ago(seconds) }
+  return { id: 'f'.repeat(32), kind, state: 'error', target_type: 'database', ...times } as OperationLine
+}
 
 test('a database that runs well has no problem', t => {
   t.deepEqual(problemsOf(storyOf({}, { figures: reading() }), now), [])
@@ -73,6 +75,12 @@ for (const [what, story, problem, remedy] of [
     storyOf({ ...exited, restarts: 4 }, { operations: [failed('start')] }),
     /^Its engine does not run, because its host could not start it\.$/,
     /^berth ops explain ffffffff says why: .* tries again at least every 5 minutes$/,
+  ],
+  [
+    'an engine that ran after a start that has failed',
+    storyOf({ ...exited, restarts: 4 }, { operations: [failed('start', 86_400)] }),
+    /^Its engine exited 1 4 s ago\.$/,
+    /The end of its log says why.*berth ops retry ffffffff$/,
   ],
   [
     'an engine that stays down',

@@ -97,6 +97,6 @@ export async function startIf(
   await transaction(db, async trx => {
     if ((await operations.isBusy(trx, id, 'database')) || !(await take(trx))) return
     const target = { targetType: 'database', targetId: id } as const
-    await operations.enqueueOperation(trx, { ...target, kind: 'start', ownerId, actor: 'host-watch' })
+    await operations.enqueueOperation(trx, { ...target, kind: 'start', ownerId, actor: operations.watchActor })
   })
 }

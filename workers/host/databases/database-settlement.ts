@@ -127,7 +127,8 @@ async function recordExit(
   const exit = {
     code: container?.exitCode ?? null,
     oom: container?.oom ?? false,
-    at: container?.finishedAt ?? new Date(now()),
+    // What was not started keeps the end that is known.
+    at: container?.finishedAt ?? database.exit_at ?? new Date(now()),
   }
   const ranMs = database.started_at ? exit.at.getTime() - database.started_at.getTime() : 0
   const plan = planRestart(database.restarts, ranMs, new Date(now()))

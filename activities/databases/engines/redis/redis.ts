@@ -32,8 +32,12 @@ export const redisEngine: DatabaseEngine = {
 
   async ping(engine) {
     await asPlatform(engine, {}, async redis => {
-      // Not PING, which is refused while the disk is full although the data are served.
-      const info = String(await redis.call('INFO', 'persistence'))
+      // Not PING, which is refused while the disk is full although the data are served. So they are while a customer's script runs.
+      const info = String(
+        await redis.call('INFO', 'persistence').catch(error => {
+          if (!isReply(error, 'BUSY')) throw error
+        }),
+      )
       if (/^(async_)?loading:1/m.test(info)) throw new EngineLoads(loadedOf(info))
     })
   },

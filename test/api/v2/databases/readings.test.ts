@@ -79,8 +79,13 @@ test('a database that its host could not start says why, until it is stopped, st
   await ended({ state: 'error', code: 'CONTAINER_NETWORK_CONFLICT', message: 'The port is in use.' })
   t.like(await shown(), { code: 'CONTAINER_NETWORK_CONFLICT' })
   t.true((await shown()).message.includes(`Something else on its host has its port, ${port}, which it keeps.`))
+  const finishedAt = new Date()
+  await ended({ state: 'error', message: 'The host is full.', finished_at: finishedAt })
+  const later = (ms: number) => ({ exit_at: new Date(finishedAt.getTime() + ms) })
+  t.like(await shown(later(-1)), { code: 'ACTION_FAILED' }, 'what ended before it')
+  t.is(await shown(later(1)), undefined, 'it ran after that')
   await ended({ state: 'success' })
-  t.is(await shown(), undefined)
+  t.is(await shown({ exit_at: null }), undefined)
 })
 
 test('the status of all has figures while a database runs, and is empty without one', async t => {

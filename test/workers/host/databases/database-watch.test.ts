@@ -153,10 +153,12 @@ test('a start that its host could not make is no crash, and is tried again witho
 test('a start that nobody is about any more, and left no container that ended, is no crash', async t => {
   const { db, serving, look, row, queued, engine } = await host()
   const one = await serving()
-  await databases.recordDatabaseStatus(db, one.id, 'starting')
+  const endedAt = new Date(Date.now() - 3_600_000)
+  await db('databases').where({ id: one.id }).update({ status: 'starting', exit_at: endedAt })
   engine.containers.delete(one.name)
   await look()
   t.like(await row(one.id), { status: 'exited', restarts: 0, restart_at: null })
+  t.deepEqual((await row(one.id)).exit_at, endedAt, 'it has not run since')
   await look()
   t.is((await queued(one.id)).length, 1)
 })
