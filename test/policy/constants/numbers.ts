@@ -166,7 +166,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     freeBodyBytes: 1_048_576,
     jsonBodyBytes: { most: 1_048_576, variables: 8_388_608, file: 67_108_864 },
     maxDeliveryBytes: 26_214_400,
-    denseJson: { bytes: 65_536, values: 5_000, maxValues: 20_000 },
+    denseJson: { bytes: 65_536, values: 5_000, bytesPerValue: 20, maxValues: 20_000 },
     parsedAtOnceBytes: 262_144,
     smallDeliveryBytes: 65_536,
     maxDeliveryValues: 1_000_000,
