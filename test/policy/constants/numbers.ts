@@ -151,7 +151,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
     storeFloor: { bytes: 1_073_741_824, share: 0.02, lookMs: 1000 },
     // O82
-    objectCounts: { always: 1_000, perGb: 100_000 },
+    includedObjects: { always: 1_000, perGb: 100_000 },
   },
   // A mailed code has 8 characters, and `confirmCode` is exactly that long.
   'accounts/mailed-codes.ts': { codeLength: 8 },
