@@ -5,6 +5,7 @@ import knexFactory, { type Knex } from 'knex'
 import { databaseTimeouts } from '../policy/timeouts.ts'
 import { CommitInDoubt, isCommitted, transactionName } from './commits-in-doubt.ts'
 import { answeringPool, ClosingClient, identityQuery, type PoolRule, type TransactionName } from './connection.ts'
+import { buildIndexes, type Indexes } from './migration-locks.ts'
 import { isUnavailable, isWithoutEffect, sqlState } from './unavailable.ts'
 
 const { connectionMs, statementMs, answerMs, connectionLifeMs, clientAwayMs } = databaseTimeouts
@@ -155,8 +156,18 @@ export async function withRetries<T>(work: () => Promise<T>): Promise<T> {
  * of a newer version. Called by `berth up` and the test kit; processes that do so at once take turns, by the lock row of knex.
  */
 export async function migrate(db: Db): Promise<void> {
-  const isBehind = async () => (await db.migrate.list())[1].length > 0
-  while (await isBehind()) await withRetries(() => db.migrate.up())
+  while (await migrateNext(db));
+}
+
+/** Runs the next migration, after the `indexes` that it exports have been built, and resolves to its name; null without one. */
+export async function migrateNext(db: Db): Promise<string | null> {
+  const [, [file]]: [unknown[], string[]] = await db.migrate.list()
+  if (!file) return null
+  const name = migrationSource.getMigrationName(file)
+  const { indexes }: Knex.Migration & { indexes?: Indexes } = await migrationSource.getMigration(file)
+  if (indexes) await buildIndexes(db, indexes)
+  await withRetries(() => db.migrate.up({ name }))
+  return name
 }
 
 /** Whether this transaction got the lock of a named round of work; one transaction over all processes does, the others skip the round. */

@@ -1,4 +1,6 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Knex } from 'knex'
+import { ignoreError } from '../lib/async/ignore-error.ts'
 
 /** A table, and how a migration locks it. */
 type TableLock = readonly [table: string, mode: 'share row exclusive' | 'access exclusive']
@@ -24,4 +26,29 @@ export async function lockTables(knex: Knex, locks: readonly TableLock[]): Promi
       raise exception '${tables} were in use for 10 minutes: end what reads them for long, such as a backup, and try again';
     end $$;
   `)
+}
+
+/** Indexes by name, each as what follows its name in `create index`. */
+export type Indexes = Readonly<Record<string, string>>
+
+/**
+ * Builds indexes outside a transaction, while others read and write their tables, and replaces one that a build left invalid. Processes
+ * that migrate concurrently build one after the other: they try for the lock, as who waits for it has a snapshot that a build waits for.
+ */
+export async function buildIndexes(db: Knex, indexes: Indexes): Promise<void> {
+  const connection = await db.client.acquireConnection()
+  const run = (sql: string, values: string[] = []) => db.raw(sql, values).connection(connection)
+  const lock = `(hashtext('berth.indexes'))`
+  try {
+    while (!(await run(`select pg_try_advisory_lock${lock} as mine`)).rows[0].mine) await pause(500)
+    for (const [name, definition] of Object.entries(indexes)) {
+      const { rows } = await run('select indisvalid from pg_index where indexrelid = to_regclass(?)', [name])
+      if (rows[0]?.indisvalid) continue
+      if (rows[0]) await run(`drop index concurrently ${name}`)
+      await run(`create index concurrently ${name} ${definition}`)
+    }
+  } finally {
+    await run(`select pg_advisory_unlock${lock}`).catch(ignoreError('the lock ends with its connection'))
+    db.client.releaseConnection(connection)
+  }
 }

@@ -19,9 +19,9 @@ export const maxDeliveryBytes = 25 * MiB
 
 /**
  * JSON of more bytes and values is dense: it is parsed in a thread of its own, and has at most `maxValues` unless it is a delivery. Up to
- * these it takes less than 10 ms of a core, whatever it contains.
+ * these it takes less than 10 ms of a core, whatever it contains. So many numbers of a file's list cost as much as another value.
  */
-export const denseJson = { bytes: 64 * KiB, values: 5000, maxValues: 20_000 } as const
+export const denseJson = { bytes: 64 * KiB, values: 5000, bytesPerValue: 20, maxValues: 20_000 } as const
 
 /** Above this size a delivery is parsed in a thread of its own: 1 MB of empty lists takes as long as hundreds of pushes. */
 export const parsedAtOnceBytes = 256 * KiB

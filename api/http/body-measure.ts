@@ -40,7 +40,7 @@ export function measureBody(text: Uint8Array): BodyMeasure {
 export function isDense(text: Uint8Array): boolean {
   if (text.length <= denseJson.bytes) return false
   const { bytes, values } = measureBody(text)
-  return bytes + values > denseJson.values
+  return values + bytes / denseJson.bytesPerValue > denseJson.values
 }
 
 function endOfText(text: Uint8Array, start: number): number {

@@ -1,7 +1,7 @@
 import type { StorageCharge } from '../../db/objects/objects.ts'
 import { GiB } from '../../lib/bytes.ts'
 import { ApiError, Refusal } from '../../policy/errors.ts'
-import { objectCounts } from '../../policy/objects/store-limits.ts'
+import { includedObjects } from '../../policy/objects/store-limits.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
 import type { Services } from '../services.ts'
 
@@ -9,7 +9,7 @@ import type { Services } from '../services.ts'
 export const includedBytes = ({ plan }: Caller): number => plan.blobGb * GiB
 
 /** How many objects the caller's plan includes. */
-const includedObjects = ({ plan }: Caller): number => objectCounts.always + plan.blobGb * objectCounts.perGb
+export const maxObjects = ({ plan }: Caller): number => includedObjects.always + plan.blobGb * includedObjects.perGb
 
 /** A write that adds nothing needs no room and is allowed in an account that is over its storage. */
 const nothing: StorageCharge = { leaseId: 'none', bytes: 0 }
@@ -32,13 +32,15 @@ export async function withReservedStorage<T>(
   const limits = {
     ownerId: caller.user.id,
     limit: includedBytes(caller),
-    maxObjects: includedObjects(caller),
+    maxObjects: maxObjects(caller),
     completing,
   }
   const adding = () => quota.charging({ ...limits, bytes: size, objects: 1 }, write)
   if (replaced === null) return adding()
   try {
-    return await (size <= replaced ? write(nothing) : quota.charging({ ...limits, bytes: size - replaced }, write))
+    return await (size <= replaced
+      ? write(nothing)
+      : quota.charging({ ...limits, bytes: size - replaced, objects: 0 }, write))
   } catch (error) {
     const isShort = error instanceof ApiError && error.code === 'STORAGE_QUOTA_EXCEEDED'
     if (!isShort || replaced === 0) throw error

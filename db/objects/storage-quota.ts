@@ -38,8 +38,8 @@ export interface StorageRequest {
   /** What the account's plan includes, bytes. */
   limit: number
   /** How many objects the write adds, as far as is known, and how many the account may have. */
-  objects?: number
-  maxObjects?: number
+  objects: number
+  maxObjects: number
   /** Id of the open upload that the write completes: its parts become the object. */
   completing?: string
 }
@@ -83,7 +83,7 @@ export class StorageQuota {
       if (error instanceof LeaseLost) this.#drop(lease)
       else if (error instanceof Refusal) {
         lease.free += request.bytes
-        lease.objects += request.objects ?? 0
+        lease.objects += request.objects
       }
       throw error
     } finally {
@@ -114,7 +114,7 @@ export class StorageQuota {
     return this.#reservations.run(request.ownerId, async () => this.#take(request) ?? this.#lease(request))
   }
 
-  #take({ ownerId, bytes, objects = 0 }: StorageRequest): Lease | undefined {
+  #take({ ownerId, bytes, objects }: StorageRequest): Lease | undefined {
     const lease = this.#open.get(ownerId)
     if (!lease || lease.free < bytes || lease.objects < objects || isOver(lease)) return undefined
     lease.free -= bytes
@@ -124,7 +124,7 @@ export class StorageQuota {
   }
 
   async #lease(request: StorageRequest): Promise<Lease> {
-    const { ownerId, bytes, limit, completing, objects = 0, maxObjects = Number.POSITIVE_INFINITY } = request
+    const { ownerId, bytes, limit, completing, objects, maxObjects } = request
     const before = this.#open.get(ownerId)
     this.#open.delete(ownerId)
     const id = newId()
@@ -134,7 +134,8 @@ export class StorageQuota {
       if (before) await shrink(trx, before)
       const open = await readOpenParts(trx, ownerId, completing)
       const left = limit - (await readTakenBytes(trx, ownerId)) - open.bytes
-      if ((bytes > 0 && left < bytes) || (objects > 0 && room < objects)) return undefined
+      if (bytes > 0 && left < bytes) return 'no bytes'
+      if (objects > 0 && room < objects) return 'no objects'
       const size = left - bytes >= plentyBytes ? bytes + sliceBytes : bytes
       await trx('quota_leases').insert({ id, owner_id: ownerId, bytes: size, expires_at: leaseEnd(trx) })
       return { bytes: size, objects: room }
@@ -143,7 +144,8 @@ export class StorageQuota {
       before.free = 0
       if (before.writes === 0) this.#leases.delete(before.id)
     }
-    if (granted === undefined) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+    if (granted === 'no bytes') throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+    if (granted === 'no objects') throw tooManyObjects()
     const free = { free: granted.bytes - bytes, objects: granted.objects - objects }
     const lease = { id, ownerId, ...free, writes: 1, since: Date.now(), renewed: Date.now() }
     this.#leases.set(id, lease)
@@ -186,6 +188,13 @@ export class StorageQuota {
     this.#timer = undefined
   }
 }
+
+/** The refusal of an account that has as many objects as its plan includes. */
+export const tooManyObjects = (): ApiError =>
+  new ApiError(
+    'STORAGE_QUOTA_EXCEEDED',
+    'The account has as many objects as its plan allows: delete some, or choose a larger plan.',
+  )
 
 const isOver = ({ since }: Lease): boolean => Date.now() - since > sliceSeconds * 1000
 const leaseEnd = (db: Db) => db.raw('now() + make_interval(secs => ?)', [leaseSeconds.storage])

@@ -7,8 +7,11 @@ import type { TargetType } from '../operations/operation-kinds.ts'
 import { targetTables } from '../operations/transient-states.ts'
 import { hasSnapshots } from './automatic-snapshots.ts'
 
-/** Max applications, or databases, in one round, and of those how many a mail names. */
-const maxRows = 100
+/** A round takes the accounts of the applications, or databases, that are due first, and all that is due of these: up to so many. */
+const firstRows = 100
+const maxRows = 5000
+
+/** Max applications, or databases, that a mail names. */
 const maxNamed = 20
 
 /** An account is mailed once in so many hours. */
@@ -25,13 +28,18 @@ interface Unsaved {
 
 /**
  * Warns owners of applications, or databases, whose snapshots have failed for days, once until there is a good one; resolves to the ids of
- * these. An account gets one mail a day for all of them: those that come later on that day wait for its end. Others are looked at again later: those that have no snapshots, as their account has no plan, and those that none was tried of, as
- * their host is silent, or as the platform was off.
+ * these. An account gets one mail a day for all of them: those that come later on that day wait for its end. Others are looked at again
+ * later: those that have no snapshots, as their account has no plan, and those that none was tried of, as their host is silent, or as the
+ * platform was off.
  */
 export async function queueSnapshotWarnings(trx: Db, plans: Plans, type: TargetType): Promise<string[]> {
   const table = targetTables[type]
   const { rows }: { rows: Unsaved[] } = await trx.raw(
-    `select d.id, d.name, d.owner_id,
+    `with accounts as (
+       select owner_id, min(snapshot_warn_at) as since
+         from (select owner_id, snapshot_warn_at from ${table} where snapshot_warn_at <= now() order by snapshot_warn_at limit :firstRows) f
+        group by owner_id)
+     select d.id, d.name, d.owner_id,
             d.provisioned_at is not null and d.lost_with is null and d.desired_state <> 'deleted' and ${hasSnapshots(type)}
               and d.snapshot_tried_at > coalesce(last.good, '-infinity')
               -- Not while one is being made that may succeed.
@@ -42,14 +50,15 @@ export async function queueSnapshotWarnings(trx: Db, plans: Plans, type: TargetT
                 select 1 from hosts h where h.id = d.host_id and h.forgotten_at is null
                    and h.last_seen_at > now() - interval '${unreachableAfterSeconds} seconds') as failing,
             greatest(:warnDays, floor(extract(epoch from now() - coalesce(last.good, d.provisioned_at)) / 86400))::integer as days
-       from ${table} d join users u on u.id = d.owner_id
+       from accounts a join ${table} d on d.owner_id = a.owner_id join users u on u.id = d.owner_id
        cross join lateral (
          select (select s.created_at from snapshots s
                   where s.target_type = '${type}' and s.target_id = d.id and s.state = 'good' order by s.created_at desc limit 1) as good
           offset 0) last -- so that it is read once
       where d.snapshot_warn_at <= now()
-      order by d.snapshot_warn_at limit :maxRows for no key update of d skip locked`,
-    { paid: paidPlans(plans), ...automaticSnapshotRules, maxRows },
+      -- The rows of an account together: the limit divides one at most.
+      order by a.since, d.owner_id, d.snapshot_warn_at limit :maxRows for no key update of d skip locked`,
+    { paid: paidPlans(plans), ...automaticSnapshotRules, firstRows, maxRows },
   )
   const lookAgain = (rows: readonly Unsaved[], at: Date | null) =>
     trx(table).whereIn('id', idsOf(rows)).update({ snapshot_warn_at: at })

@@ -18,7 +18,7 @@ local PAGES = {
 -- Where the status alone does not say why; by the router's reason.
 local REASONS = {
   full = { 'The application has too many visitors', 'The application at %s has reached its limit of open requests. Try again in a moment.' },
-  share = { 'The application has too many visitors', 'The application at %s shares its limit of open requests with others, and it is reached. Try again in a moment.' },
+  share = { 'The application has too many visitors', 'The owner of the application at %s has reached the limit of open requests of all their applications. Try again in a moment.' },
   blocked = { 'Your address is blocked', 'The application at %s does not accept requests from your network.' },
   rate = { 'Too many requests', 'The application at %s accepts no more requests from your network this minute. Try again in a minute.' },
   maintenance = { 'The application is under maintenance', 'The application at %s is closed for maintenance. Try again later.' },

@@ -17,7 +17,7 @@ export const storeSyncs = {
  * Max objects of an account: some, and more for each GB that its plan includes. Usage counts bytes of contents only, and the rows of an
  * empty object take 1.2 KB, with all that it can be given up to 27 KB.
  */
-export const objectCounts = { always: 1000, perGb: 100_000 } as const
+export const includedObjects = { always: 1000, perGb: 100_000 } as const
 
 /** Nothing is written to a disk with less free than this, of which Postgres may need the rest: bytes, and a share of a smaller disk. */
 export const storeFloor = { bytes: GiB, share: 0.02, lookMs: 1000 } as const

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import test from 'ava'
 import { findUserByEmail } from '../../db/accounts/accounts.ts'
-import { type Db, migrate, openDatabase } from '../../db/database.ts'
+import { type Db, migrate, migrateNext, openDatabase } from '../../db/database.ts'
 import { listDeliveries } from '../../db/git/deliveries.ts'
 import { chores, tidyRows } from '../../db/housekeeping.ts'
 import { lockTables } from '../../db/migration-locks.ts'
@@ -99,6 +99,37 @@ test('each migration is committed alone, also by two processes that migrate at o
     migrate(other!).then(async () => t.is((await one!.migrate.list())[1].length, 0)),
   ])
   t.is(Number((await one!('knex_migrations').count())[0]!.count), last.length)
+})
+
+test('indexes of large tables are built while others write, and again after a build that ended midway', async t => {
+  const [db, others] = await emptyDatabase(2)
+  const [, behind] = await db!.migrate.list()
+  const last = behind.findIndex((file: string) => file.startsWith('089-'))
+  for (let n = 0; n < last; n++) await migrateNext(db!)
+  const entry = { actor: 'ana', action: 'apps.start', result: 'success' }
+  const writer = await others!.transaction()
+  await writer('audit').insert(entry)
+  const ended = t.throwsAsync(migrate(db!))
+  const building = async () =>
+    (
+      await others!.raw(`select pid from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query like 'create index concurrently audit_kinds%'`)
+    ).rows
+  await comesTrue(async () => (await building()).length === 1)
+  await others!('audit').insert(entry)
+  await others!.raw('select pg_terminate_backend(?)', [(await building())[0].pid])
+  await ended
+  const valid = async () =>
+    (
+      await others!.raw(`select indexrelid::regclass::text as name, indisvalid as valid from pg_index
+        where indexrelid in (to_regclass('audit_kinds'), to_regclass('mails_codes')) order by 1`)
+    ).rows
+  t.deepEqual(await valid(), [{ name: 'audit_kinds', valid: false }])
+  await writer.commit()
+  await migrate(db!)
+  const both = ['audit_kinds', 'mails_codes'].map(name => ({ name, valid: true }))
+  t.deepEqual(await valid(), both)
+  t.is(Number((await others!('audit').count())[0]!.count), 2)
 })
 
 test('a schema of a newer version is refused', async t => {

@@ -151,7 +151,7 @@ test('an account with many applications has half of a worker’s room, and the n
     t.is(admitted, room / 2)
     for (const { headers, body } of refused) {
       t.is(headers['retry-after'], '2')
-      t.regex(body, /shares its limit of open requests with others/)
+      t.regex(body, /has reached the limit of open requests of all their applications/)
     }
     t.is((await fill(room / 4, hostOf('second'))).admitted, room / 4, 'half of the rest')
     t.is((await fill(10, hostOf('second'))).admitted, 0)

@@ -1,6 +1,7 @@
 import { putObject } from '../../../db/objects/object-puts.ts'
 import { findObject, type NewObject, type StorageCharge, type StoredObject } from '../../../db/objects/objects.ts'
-import { readHeldBytes } from '../../../db/objects/uploads/upload-room.ts'
+import { tooManyObjects } from '../../../db/objects/storage-quota.ts'
+import { readHeld } from '../../../db/objects/uploads/upload-room.ts'
 import { MiB } from '../../../lib/bytes.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { assertPaid } from '../../../policy/objects/blob-options.ts'
@@ -14,7 +15,7 @@ import { entryOf } from '../../pipeline/audit.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Services } from '../../services.ts'
 import type { HeldLease } from '../../v1/blob-leases.ts'
-import { includedBytes, withReservedStorage } from '../../v1/storage-charge.ts'
+import { includedBytes, maxObjects, withReservedStorage } from '../../v1/storage-charge.ts'
 import type { BodyRules } from '../../v1/uploads.ts'
 import type { ReceivedBody } from '../bodies/receive.ts'
 import { objectOf, type S3Call } from '../operation.ts'
@@ -40,10 +41,12 @@ const checkedFromBytes = MiB
 /** Refuses a body that cannot fit before it is sent, even if it replaced `name`. */
 export async function assertRoom(bytes: number, name: ObjectName, caller: Caller, { db }: Services): Promise<void> {
   if (bytes <= checkedFromBytes) return
-  const held = await readHeldBytes(db, caller.user.id)
-  if (held + bytes <= includedBytes(caller)) return
-  const replaced = (await findObject(db, name))?.size ?? 0
-  if (held + bytes - replaced > includedBytes(caller)) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  const held = await readHeld(db, caller.user.id)
+  const isFull = held.objects >= maxObjects(caller)
+  if (held.bytes + bytes <= includedBytes(caller) && !isFull) return
+  const replaced = await findObject(db, name)
+  if (held.bytes + bytes - (replaced?.size ?? 0) > includedBytes(caller)) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  if (isFull && !replaced) throw tooManyObjects()
 }
 
 /** A write whose body has arrived. */

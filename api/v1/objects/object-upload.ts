@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { readHeldBytes } from '../../../db/objects/uploads/upload-room.ts'
+import { tooManyObjects } from '../../../db/objects/storage-quota.ts'
+import { readHeld } from '../../../db/objects/uploads/upload-room.ts'
 import { startUpload } from '../../../db/objects/uploads/upload-starts.ts'
 import { MiB } from '../../../lib/bytes.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -12,7 +13,7 @@ import { mapUnexpectedError } from '../../pipeline/unexpected-errors.ts'
 import type { Services } from '../../services.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
 import { withLease } from '../blob-leases.ts'
-import { includedBytes } from '../storage-charge.ts'
+import { includedBytes, maxObjects } from '../storage-charge.ts'
 import { oneFile } from '../uploads.ts'
 import { type UploadCall, uploading, writeUpload } from './object-writing.ts'
 
@@ -90,6 +91,7 @@ const checkedFromBytes = MiB
 async function assertRoom({ caller, query, exchange }: UploadCall, { db }: Services): Promise<void> {
   const declared = Number(exchange.request.headers['content-length'] ?? 0) - checkedFromBytes
   if (declared <= 0 || query.overwrite) return
-  if ((await readHeldBytes(db, caller.user.id)) + declared > includedBytes(caller))
-    throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  const held = await readHeld(db, caller.user.id)
+  if (held.bytes + declared > includedBytes(caller)) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  if (held.objects >= maxObjects(caller)) throw tooManyObjects()
 }

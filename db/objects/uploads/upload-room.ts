@@ -2,7 +2,7 @@ import { ApiError } from '../../../policy/errors.ts'
 import { maxOpenParts } from '../../../policy/objects/uploads/chunked.ts'
 import type { Db } from '../../database.ts'
 import { statement } from '../../statement.ts'
-import { readUsage } from '../blob-usage.ts'
+import { readUsage, type Usage } from '../blob-usage.ts'
 import { findObject } from '../objects.ts'
 import { readOpenParts, type UploadRow } from './uploads.ts'
 
@@ -41,12 +41,12 @@ export async function readRoomBeside(
 }
 
 /**
- * Bytes of an account that leave no room for objects: those of its objects and of the parts of its open uploads. For checks before a body
- * is sent: an upload that completes in between is missing, as a write counts exactly.
+ * What leaves an account no room: its objects, and their bytes with those of the parts of its open uploads. For checks before a body is
+ * sent: an upload that completes in between is missing, as a write counts exactly.
  */
-export async function readHeldBytes(db: Db, ownerId: string): Promise<number> {
-  const { bytes } = await readUsage(db, ownerId)
-  return bytes + (await readOpenParts(db, ownerId)).bytes
+export async function readHeld(db: Db, ownerId: string): Promise<Usage> {
+  const { bytes, objects } = await readUsage(db, ownerId)
+  return { bytes: bytes + (await readOpenParts(db, ownerId)).bytes, objects }
 }
 
 /** What a part has so far. */

@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import test from 'ava'
 import type { BodyForm } from '../../../api/http/body.ts'
-import { measureBody } from '../../../api/http/body-measure.ts'
+import { isDense, measureBody } from '../../../api/http/body-measure.ts'
 import { parseInThread } from '../../../api/http/body-threads.ts'
 import type { ApiError } from '../../../policy/errors.ts'
 import { parsingThreads } from '../../kit/parsing-threads.ts'
@@ -63,6 +63,12 @@ test('a text is measured without its strings, and never underestimated', t => {
   t.deepEqual(measureBody(Buffer.from(text)), { bytes: 3, values: 9 })
   t.deepEqual(measureBody(Buffer.from('{"a": 1, "b": 2}')), { bytes: 0, values: 3 })
   t.deepEqual(measureBody(Buffer.from('"never ends \\"')), { bytes: 0, values: 1 })
+})
+
+test('a file of 50 KB as a list of its bytes is not dense, one of 130 KB is', t => {
+  const file = (size: number) => Buffer.from(JSON.stringify({ content: Buffer.alloc(size, 200) }))
+  t.false(isDense(file(50_000)))
+  t.true(isDense(file(130_000)))
 })
 
 test('the worst bodies of one account leave a thread for others', async t => {

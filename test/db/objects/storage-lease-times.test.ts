@@ -6,6 +6,9 @@ import { comesTrue } from '../../kit/comes-true.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
+/** Writes whose objects are not limited. */
+const uncounted = { objects: 0, maxObjects: Number.POSITIVE_INFINITY }
+
 const database = testDatabase()
 
 /** Time goes by for the process; Postgres has its own clock. */
@@ -23,12 +26,12 @@ test.serial('the lease of a long write is renewed, and an unused slice ends afte
   const leases = (ownerId: string) => db('quota_leases').where({ owner_id: ownerId })
   const isLong = db.raw(`expires_at > now() + interval '100 s'`)
   const [started, held] = [new AbortController(), new AbortController()]
-  const writing = quota.charging({ ownerId: small, bytes: 80, limit: 100 }, async () => {
+  const writing = quota.charging({ ownerId: small, bytes: 80, limit: 100, ...uncounted }, async () => {
     started.abort()
     await once(held.signal, 'abort')
   })
   if (!started.signal.aborted) await once(started.signal, 'abort')
-  await quota.charging({ ownerId: large, bytes: 80, limit: 1024 ** 4 }, async () => {})
+  await quota.charging({ ownerId: large, bytes: 80, limit: 1024 ** 4, ...uncounted }, async () => {})
   t.is((await leases(large)).length, 1)
   await leases(small).update({ expires_at: db.raw(`now() + interval '20 s'`) })
 

@@ -12,6 +12,9 @@ import { drawnPart, put } from '../../kit/objects/objects.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
+/** Writes whose objects are not limited. */
+const uncounted = { objects: 0, maxObjects: Number.POSITIVE_INFINITY }
+
 const database = testDatabase()
 const closing: StorageQuota[] = []
 test.after.always('give back what was leased', async () => {
@@ -29,7 +32,7 @@ async function account(processes = 1) {
   const name = (key: string) => ({ ownerId, bucket: 'public' as const, key })
   /** Stores a text as one of the processes does. */
   const store = (key: string, text: string, limit: number, quota = quotas[0]!, overwrite = false) =>
-    quota.charging({ ownerId, bytes: Buffer.byteLength(text), limit }, charge =>
+    quota.charging({ ownerId, bytes: Buffer.byteLength(text), limit, ...uncounted }, charge =>
       put(db, name(key), text, { charge, overwrite }),
     )
   return { db, ownerId, quotas, name, store }
@@ -56,7 +59,7 @@ test('parts of open uploads are no room for objects, but for that which they bec
   await db('upload_parts').insert({ upload_id: id, part: 1, segment_id: segmentId, size: 60, md5: 'x' })
   await t.throwsAsync(store('a', 'x'.repeat(41), 100), refusal)
   await store('a', 'x'.repeat(40), 100)
-  const completing = { ownerId, bytes: 60, limit: 100, completing: id }
+  const completing = { ...uncounted, ownerId, bytes: 60, limit: 100, completing: id }
   await t.notThrowsAsync(quotas[0]!.charging(completing, async () => {}))
   await t.throwsAsync(
     quotas[0]!.charging({ ...completing, completing: undefined }, async () => {}),
@@ -79,7 +82,7 @@ test('far from the limit one lease serves many writes, and is given back complet
 
 test('leased bytes count before they are written, and a refusal gives them back', async t => {
   const { db, ownerId, quotas, store } = await account(2)
-  const under = quotas[0]!.charging({ ownerId, bytes: 60, limit: 100 }, async () => {
+  const under = quotas[0]!.charging({ ownerId, bytes: 60, limit: 100, ...uncounted }, async () => {
     await t.throwsAsync(store('other', 'x'.repeat(41), 100, quotas[1]), refusal)
     await store('fits', 'x'.repeat(40), 100, quotas[1])
     throw new ApiError('UPLOAD_FAILED')
@@ -96,7 +99,7 @@ test('bytes of a write that may have been stored are not given to the next one',
   const leaseOf = async (bytes: number, end?: Error) => {
     let leaseId = ''
     await quotas[0]!
-      .charging({ ownerId, bytes, limit: 5 * gigabyte }, async charge => {
+      .charging({ ownerId, bytes, limit: 5 * gigabyte, ...uncounted }, async charge => {
         leaseId = charge.leaseId
         if (end) throw end
       })
@@ -111,8 +114,10 @@ test('bytes of a write that may have been stored are not given to the next one',
 
 test('a write that needs more than the slice of its process succeeds up to the limit', async t => {
   const { ownerId, quotas } = await account()
-  await quotas[0]!.charging({ ownerId, bytes: 10, limit: 2 * gigabyte }, async () => {})
-  await t.notThrowsAsync(quotas[0]!.charging({ ownerId, bytes: 2 * gigabyte, limit: 2 * gigabyte }, async () => {}))
+  await quotas[0]!.charging({ ownerId, bytes: 10, limit: 2 * gigabyte, ...uncounted }, async () => {})
+  await t.notThrowsAsync(
+    quotas[0]!.charging({ ownerId, bytes: 2 * gigabyte, limit: 2 * gigabyte, ...uncounted }, async () => {}),
+  )
 })
 
 test('the leases of a killed process expire', async t => {
@@ -123,7 +128,7 @@ test('the leases of a killed process expire', async t => {
   })
   const started = new Promise<void>((resolve, reject) => {
     quotas[0]!
-      .charging({ ownerId, bytes: 80, limit: 100 }, async () => {
+      .charging({ ownerId, bytes: 80, limit: 100, ...uncounted }, async () => {
         resolve()
         await hanging
       })
@@ -149,7 +154,7 @@ test('a write whose lease expired before its commit stores nothing: it gets a ne
   for (const overwrite of [false, true]) {
     let writes = 0
     const late = (limit: number, between: () => Promise<unknown>) =>
-      quotas[0]!.charging({ ownerId, bytes: 40, limit }, async charge => {
+      quotas[0]!.charging({ ownerId, bytes: 40, limit, ...uncounted }, async charge => {
         if (++writes === 1) await runOut()
         if (writes === 1) await between()
         return put(db, name(overwrite ? 'old' : 'late'), 'x'.repeat(40), { charge, overwrite })
@@ -171,7 +176,7 @@ test('a write whose lease expired before its commit stores nothing: it gets a ne
 test('a process that takes over an expired lease waits for the write that commits with it', async t => {
   const { db, ownerId, quotas, name, store } = await account(2)
   let second: Promise<unknown> = Promise.resolve()
-  await quotas[0]!.charging({ ownerId, bytes: 60, limit: 100 }, charge =>
+  await quotas[0]!.charging({ ownerId, bytes: 60, limit: 100, ...uncounted }, charge =>
     transaction(db, async trx => {
       const part = await drawnPart(db, 'x'.repeat(60))
       const object = { ...name('first'), contentType: 'text/plain', etag: 'e' }
@@ -219,7 +224,7 @@ test('an account has a number of objects, also of empty ones, and room again aft
   await db.transaction(trx => removeObject(trx, name('a')))
   await t.throwsAsync(write('b'), { instanceOf: ApiError, code: 'OBJECT_ALREADY_EXISTS' })
   await write('g')
-  await t.throwsAsync(write('h'), refusal)
+  await t.throwsAsync(write('h'), { ...refusal, message: /^The account has as many objects as its plan allows/ })
   t.deepEqual(await readUsage(db, ownerId), { objects: 3, bytes: 0 })
 })
 

@@ -1,4 +1,4 @@
-import type { Db } from '../../../db/database.ts'
+import { type Db, migrateNext } from '../../../db/database.ts'
 import { olderRows } from './older-rows.ts'
 
 /** How many rows each table has. */
@@ -21,8 +21,7 @@ export async function rowCounts(db: Db): Promise<Record<string, number>> {
 export async function upgradeWithRows(db: Db): Promise<string[]> {
   const wrong: string[] = []
   for (let before: Record<string, number> = {}; ; before = await rowCounts(db)) {
-    const [, names = []] = await db.migrate.up()
-    const made: string | undefined = names[0]
+    const made = await migrateNext(db)
     if (!made) return wrong
     const after = await rowCounts(db)
     for (const [table, rows] of Object.entries(before))

@@ -151,7 +151,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
     storeFloor: { bytes: 1_073_741_824, share: 0.02, lookMs: 1000 },
     // O82
-    objectCounts: { always: 1_000, perGb: 100_000 },
+    includedObjects: { always: 1_000, perGb: 100_000 },
   },
   // A mailed code has 8 characters, and `confirmCode` is exactly that long.
   'accounts/mailed-codes.ts': { codeLength: 8 },
@@ -166,7 +166,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     freeBodyBytes: 1_048_576,
     jsonBodyBytes: { most: 1_048_576, variables: 8_388_608, file: 67_108_864 },
     maxDeliveryBytes: 26_214_400,
-    denseJson: { bytes: 65_536, values: 5_000, maxValues: 20_000 },
+    denseJson: { bytes: 65_536, values: 5_000, bytesPerValue: 20, maxValues: 20_000 },
     parsedAtOnceBytes: 262_144,
     smallDeliveryBytes: 65_536,
     maxDeliveryValues: 1_000_000,

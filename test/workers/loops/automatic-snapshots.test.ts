@@ -16,6 +16,7 @@ import {
   type SnapshotRow,
 } from '../../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
+import { newId } from '../../../policy/ids.ts'
 import { snapshotLooks } from '../../../policy/rounds.ts'
 import { type AutomaticOptions, queueDue, warnOfMissingSnapshots } from '../../../workers/loops/automatic-snapshots.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -412,6 +413,24 @@ test.serial(
     t.is((await db('mails').where({ user_id: other.owner_id })).length, 1)
   },
 )
+
+test.serial('one mail counts all applications of an account that are due, also more than a round looks at', async t => {
+  const { db } = await database
+  const { owner_id } = await app()
+  await db('apps').update({ snapshot_warn_at: null })
+  const model = await db('apps').where({ owner_id }).first()
+  const rows = Array.from({ length: 130 }, (_, n) => ({
+    ...model,
+    ...{ id: newId().slice(0, 24), host_port: 30_000 + n, subdomain: `${model.subdomain}-${n}`, snapshot_warn_at: ago(60), snapshot_tried_at: new Date() },
+    provisioned_at: ago(3 * daySeconds + 3600),
+  }))
+  await db('apps').insert(rows)
+  const lanes = { wake: async () => {} }
+  t.is((await warnOfMissingSnapshots({ db, plans, log, lanes, databaseLanes: lanes })).length, 130)
+  const [mail] = await db('mails').where({ user_id: owner_id })
+  t.is(mail.fields.unsavedCount, 130)
+  await db('apps').where({ owner_id }).delete()
+})
 
 test.serial(
   'no owner is warned while none was tried, while one is being made, or while the host is silent',

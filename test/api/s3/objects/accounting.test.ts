@@ -51,10 +51,15 @@ test('an account with all the objects of its plan adds none on either wire, but 
   t.is((await wire.send('PUT', '/private/copy', copy)).code, 'QuotaExceeded')
   const blob = api().blobAs(ana)
   const form = new FormData()
-  form.set('file', new Blob(['text']), 'new.txt')
-  t.like(await blob.request('POST', '/v1/objects?name=new', { body: form }), {
-    body: { code: 'STORAGE_QUOTA_EXCEEDED' },
-  })
+  const full = { code: 'STORAGE_QUOTA_EXCEEDED', message: /as many objects as its plan allows/ }
+  const refused = async (file: Blob) => {
+    form.set('file', file, 'new.txt')
+    const { body } = await blob.request('POST', '/v1/objects?name=new', { body: form })
+    t.is(body.code, full.code)
+    t.regex(body.message, full.message)
+  }
+  await refused(new Blob(['text']))
+  await refused(new Blob([Buffer.alloc(2 * 1024 * 1024)]))
   const copied = (move: boolean) =>
     JSON.stringify({ source: `prv/${ana.id}/b`, destination: { name: 'c', private: true }, move })
   t.like(await blob.post('/v1/objects/copy', copied(false)), { body: { code: 'STORAGE_QUOTA_EXCEEDED' } })
