@@ -421,7 +421,13 @@ test.serial('one mail counts all applications of an account that are due, also m
   const model = await db('apps').where({ owner_id }).first()
   const rows = Array.from({ length: 130 }, (_, n) => ({
     ...model,
-    ...{ id: newId().slice(0, 24), host_port: 30_000 + n, subdomain: `${model.subdomain}-${n}`, snapshot_warn_at: ago(60), snapshot_tried_at: new Date() },
+    ...{
+      id: newId().slice(0, 24),
+      host_port: 30_000 + n,
+      subdomain: `${model.subdomain}-${n}`,
+      snapshot_warn_at: ago(60),
+      snapshot_tried_at: new Date(),
+    },
     provisioned_at: ago(3 * daySeconds + 3600),
   }))
   await db('apps').insert(rows)
