@@ -15,12 +15,10 @@ import { databaseActRecords } from './databases/act-records.ts'
 import type { DatabaseOperation } from './databases/operation.ts'
 import { databaseSnapshotRecords } from './databases/snapshot-records.ts'
 import { refusal, refusing } from './failures.ts'
-import { endForLostHost } from './hosts/lost-host.ts'
-import { endUnwantedStart } from './hosts/unwanted-start.ts'
 import type { ContainerExit } from './releases/release.ts'
-import { endSuspended } from './releases/suspension.ts'
 import { claimOfActivity, fenced, unlessLost } from './steps/claims.ts'
 import { demandInTime } from './steps/in-time.ts'
+import { endUnrunnable } from './steps/unrunnable.ts'
 
 export interface DatabaseRecordsOptions {
   db: Db
@@ -46,7 +44,7 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
       const target = { type: 'database', id: databaseId } as const
       const operation = await claimNextOperationFor(db, target, claim(), inProgress)
       if (!operation) return null
-      if (await endUnrunnable(operation)) continue
+      if (await endUnrunnable(db, plans, fence, operation)) continue
       const facts = await readDatabaseFacts(db, operation.id)
       if (facts?.database) {
         const { id, kind, ownerId, database, input } = facts
@@ -64,12 +62,6 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
       const outcome = operation.kind === 'delete' ? ({ state: 'success' } as const) : deleted
       await fence(operation.id, trx => operations.finishOperation(trx, operation.id, outcome))
     }
-  }
-
-  /** Ends an operation that cannot run, with the reason. False = it may run. */
-  async function endUnrunnable(operation: operations.OperationRow<DatabaseOperationKind>): Promise<boolean> {
-    if (await endForLostHost(db, fence, operation)) return true
-    return (await endSuspended(db, plans, fence, operation)) || endUnwantedStart(db, fence, operation)
   }
 
   const serves = async (trx: Db, databaseId: string, started: StartedDatabase) => {
@@ -116,7 +108,7 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
         // Its caller never learns the new password.
         if (operation.kind === 'rotate')
           await demandInTime(trx, id, 'RESET_FAILED', 'The password was set too late, and the one before is set again.')
-        // Its caller was told that it is cancelled.
+        // Its caller has read that it is cancelled.
         if (operation.kind === 'create' && (await operations.findOperation(trx, id))?.cancel_requested_at)
           throw refusal('DEPLOY_CANCELLED', cancelledWords)
         await serves(trx, databaseId, started)

@@ -16,19 +16,17 @@ import type { Plans } from '../policy/accounts/plans.ts'
 import { changeRecords } from './change-records.ts'
 import type { EdgeActivities } from './edge-routes.ts'
 import { endOutdatedRestart } from './health/outdated-restart.ts'
-import { endForLostHost } from './hosts/lost-host.ts'
-import { endUnwantedStart } from './hosts/unwanted-start.ts'
 import { placedFiles, purgeIfPlaced, type RouteNow } from './placed-files.ts'
 import { withLastLines } from './releases/build-failure.ts'
 import { type DecisionOptions, decide } from './releases/decision.ts'
 import { recordDeployment } from './releases/deployment-state.ts'
 import { type Failure, failed, withCanceller } from './releases/failure-outcome.ts'
 import type { ContainerExit, LaneOperation, StartedContainer } from './releases/release.ts'
-import { endSuspended } from './releases/suspension.ts'
 import { snapshotRecords } from './snapshot-records.ts'
 import { claimOfActivity, fenced, lostClaim, unlessLost } from './steps/claims.ts'
 import { demandInTime } from './steps/in-time.ts'
 import { recordServing, startOf } from './steps/serving.ts'
+import { endUnrunnable } from './steps/unrunnable.ts'
 
 export interface RecordsOptions extends DecisionOptions {
   db: Db
@@ -54,7 +52,7 @@ export function recordActivities(options: RecordsOptions) {
       const operation = await claimNextOperationFor(db, { type: 'app', id: appId }, claim(), inProgress)
       if (!operation) return null
       const [ended, decided, found] = await Promise.all([
-        endUnrunnable(operation),
+        endUnwanted(operation),
         decide(db, options, operation.id), // of a status that it does not show itself yet
         readClaimFindings(db, operation.id),
       ])
@@ -67,11 +65,9 @@ export function recordActivities(options: RecordsOptions) {
     }
   }
 
-  /** Ends an operation that cannot run, with the reason. False = it may run. */
-  async function endUnrunnable(operation: operations.OperationRow): Promise<boolean> {
-    if (await endForLostHost(db, fence, operation)) return true
-    if ((await endSuspended(db, plans, fence, operation)) || (await endUnwantedStart(db, fence, operation))) return true
-    return endOutdatedRestart(db, fence, operation)
+  /** Ends an operation that cannot run, or a restart for a health that has changed. False = it may run. */
+  async function endUnwanted(operation: operations.OperationRow): Promise<boolean> {
+    return (await endUnrunnable(db, plans, fence, operation)) || endOutdatedRestart(db, fence, operation)
   }
 
   /** A restart is shown from its claim on, so that its lane needs no step of its own for that. Its end reverts what is shown. */

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Command } from 'commander'
+import { messageOf } from '../lib/message-of.ts'
 import { checkout } from './installation/installation.ts'
 import { guardTerminal } from './terminal/printable.ts'
 import { verbs } from './verbs.ts'
@@ -27,7 +28,7 @@ guardTerminal(console)
 program.parseAsync().then(
   () => process.exit(process.exitCode ?? 0),
   error => {
-    const message = error instanceof Error ? error.message : String(error)
+    const message = messageOf(error)
     console.error(process.env.BERTH_DEBUG ? error : message)
     if (process.connected) process.send?.({ say: message }) // to the command that started this process in the background
     process.exit(1)

@@ -23,7 +23,7 @@ demandMasterKey(config)
 
 const folder = join(config.dataDir, 'analytics')
 
-type Counting = Pick<AnalyticsServerOptions, 'analytics' | 'state' | 'learn'>
+type Counting = Pick<AnalyticsServerOptions, 'analytics' | 'state' | 'setAccounts'>
 
 /** Counts nothing, but forgets what was counted when its time has come. */
 function rest(): Counting {
@@ -33,7 +33,7 @@ function rest(): Counting {
     onError: error => log.error({ err: error }, 'days that are too old were not removed; it is tried again'),
   })
   life.onEnd(async () => ending.abort())
-  return { analytics: noAnalytics, state: async () => ({ days: [] }), learn() {} }
+  return { analytics: noAnalytics, state: async () => ({ days: [] }), setAccounts() {} }
 }
 
 /** What an application, and all of an account, store of a day, where all days have `bytes`. */
@@ -83,8 +83,8 @@ async function count(): Promise<Counting> {
   })
   return {
     analytics: slottedAnalytics(engine, config.analytics.questions),
-    learn(told) {
-      accounts = told
+    setAccounts(sent) {
+      accounts = sent
     },
     state: async () => ({ days: engine.days(), bytes: await engine.size(), behindBytes: rounds.behindBytes }),
   }

@@ -12,7 +12,7 @@ import { openMailer } from '../activities/mail/select.ts'
 import type { ObjectStore } from '../activities/objects/port.ts'
 import { recordActivities } from '../activities/records.ts'
 import { localSteps } from '../activities/steps/local-steps.ts'
-import { tellAccounts } from '../api/network/analytics-client.ts'
+import { sendAccounts } from '../api/network/analytics-client.ts'
 import type { Db } from '../db/database.ts'
 import { type Machine, thisMachine } from '../lib/machine.ts'
 import type { Config } from '../policy/config.ts'
@@ -42,10 +42,10 @@ import { temporalDomains } from './temporal/domains.ts'
 import { temporalDowngrades } from './temporal/downgrades.ts'
 import { startWorker, workflowCode } from './temporal/temporal-worker.ts'
 
-/** How the process `analytics` is told the accounts of applications; null where nothing is counted. */
-const tellerOf = ({ analytics, masterKey }: Config): AccountOptions['tell'] =>
+/** How the accounts of applications reach the process `analytics`; null where nothing is counted. */
+const accountsSender = ({ analytics, masterKey }: Config): AccountOptions['send'] =>
   analytics.isOn
-    ? accounts => tellAccounts(`http://127.0.0.1:${analytics.port}`, analyticsKey(masterKey), accounts)
+    ? accounts => sendAccounts(`http://127.0.0.1:${analytics.port}`, analyticsKey(masterKey), accounts)
     : null
 
 export interface PlatformParts {
@@ -99,7 +99,7 @@ export async function startPlatformWorker({
     runSweep({ db, log, keys: config.sealKeys, retention: config.retention }, ending.signal),
     renewCertificates({ db, keys: config.sealKeys, log }, ending.signal),
     keepSchedules({ client, queuePrefix: config.queuePrefix, wanted: config.blob.upkeep, log }, ending.signal),
-    keepAccountsKnown({ db, tell: tellerOf(config), log }, ending.signal),
+    keepAccountsKnown({ db, send: accountsSender(config), log }, ending.signal),
     takeAutomaticSnapshots({ db, lanes, databaseLanes, plans, log }, ending.signal),
     keepRoutes(
       {

@@ -9,8 +9,7 @@ export type Undo = (what: UndoName, step: () => Promise<void>) => void
  * Runs a story whose steps register their undo BEFORE they happen. When the story fails or is cancelled, `beforeUndo` runs, then the
  * undos in reverse order, shielded from cancellation, and the failure is rethrown. An undo that fails does not stop the others;
  * then the failure is RESTORE_INTERRUPTED and names it, unless a stop or deletion waits for its end: what an undo would start is not
- * wanted then. Nothing is undone for an operation that another run of the lane has
- * taken over: it continues there.
+ * wanted then. Nothing is undone for an operation that another run of the lane has taken over: it continues there.
  */
 export async function undoable<T>(
   beforeUndo: (() => Promise<void>) | null,

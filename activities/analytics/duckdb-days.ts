@@ -27,8 +27,9 @@ const emptyCatalog = 'memory'
 const fewTexts = 'varchar using compression dictionary'
 
 /**
- * `taken` are the requests of each application that were stored, `rest` those past its share, by quarter of an hour and status. `rollups` are the runs of rows that have been summed, `rolled` the applications and breakdowns that have sums in each.
- * The widest numbers: no line may keep a run from being summed.
+ * `taken` are the requests of each application that were stored, `rest` those past its share, by quarter of an hour and status. `rollups` are
+ * the runs of rows that have been summed, `rolled` the applications and breakdowns that have sums in each. The widest numbers: no line may
+ * keep a run from being summed.
  */
 const tables = (catalog: string) => `
   create table if not exists ${catalog}.requests (

@@ -96,7 +96,10 @@ interface Past {
 const isOneOf = (apps: ReadonlySet<string> | 'all') =>
   apps === 'all' ? 'true' : apps.size > 0 ? `app in (${list([...apps])})` : 'false'
 
-/** The requests of a slice, but for those past the share of their application; past its share of texts it has none that it or its visitors make up. They are counted as before. */
+/**
+ * The requests of a slice, but for those past the share of their application; past its share of texts it has none that it or its visitors make
+ * up. They are counted as before.
+ */
 const stored = (file: string, catalog: string, past: Past) => `
   insert into ${catalog}.requests
   ${requestsOf(file, isOneOf(past.textBytes), `where not ${isOneOf(past.requests)}`)}`

@@ -117,7 +117,10 @@ const restOf = (catalog: string) => `(
     '${stands.unknown}' as referer_host, '${stands.unknown}' as protocol, '${stands.unknown}' as content_type
   from ${catalog}.rest)`
 
-/** The requests of a question as `sourceOf` gives them, and in the same columns those past the share of their application, where `columnsOf` is told how many a row stands for. */
+/**
+ * The requests of a question as `sourceOf` gives them, and in the same columns those past the share of their application; `columnsOf` gets the
+ * number of requests that a row stands for.
+ */
 export function wholeSourceOf(
   catalogs: readonly string[],
   question: Pick<Question, 'appId' | 'window'>,

@@ -4,6 +4,7 @@ import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
 import { isEndWaiting } from '../../db/operations/operation-lookups.ts'
 import { pause } from '../../lib/async/loop.ts'
 import { remembered } from '../../lib/async/remembered.ts'
+import { messageOf } from '../../lib/message-of.ts'
 import { databaseHostname } from '../../policy/databases/connection-url.ts'
 import type { DatabaseSettings } from '../../policy/databases/database-settings.ts'
 import { askingPauseMs, databaseSeconds, endWaits } from '../../policy/databases/database-steps.ts'
@@ -212,7 +213,7 @@ export function hostedEngines(options: HostedEngineOptions) {
           )
         } catch (error) {
           const Kind = error instanceof EngineUnavailable ? EngineUnavailable : Error
-          failure = new Kind(unproved(wordsOf(error)), { cause: error })
+          failure = new Kind(unproved(messageOf(error)), { cause: error })
         }
         if (performance.now() > deadline) throw failure
         await pause(pollMs, signal)
@@ -229,8 +230,6 @@ const pollMs = 50
 const inspectEveryMs = 100
 /** What it does, and whether it is still to start, is looked at only when it takes long. */
 const lookEveryMs = 1000
-
-const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 const unproved = (reason: string): string => `The login could not be proved: ${reason}.`
 

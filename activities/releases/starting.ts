@@ -106,17 +106,18 @@ export function releaseStarts(
    * the caller need not wait for the lane to record the outcome.
    */
   async function startAgain(input: StepOf): Promise<StoppedContainer> {
-    const { ended, coming, again } = await turn('stopApp', input, async step => {
+    const { ended, coming, waits, again } = await turn('stopApp', input, async step => {
       const release = step.serving()
       const coming = readyForCommand(step, release)
       coming.catch(ignoreError('the start reports it; after a failed stop it is of no interest'))
+      const waits = diskWaits(input, coming)
       const name = appContainerName(release)
       await engine.stop(name, stopGraceSeconds)
-      return { ended: await engine.inspect(name), coming, again: () => readyForCommand(step, release) }
+      return { ended: await engine.inspect(name), coming, waits, again: () => readyForCommand(step, release) }
     })
     const exit = exitOf(ended)
     reportToLane(exit)
-    const ready = (await waitedForItsEnd(input, coming)) ? await again() : await coming
+    const ready = (await waits) ? await again() : await coming
     return turn('startApp', ready.release, async step => {
       const started = await startNow(step, ready, ended)
       // A later attempt, which waits for this turn, must find the operation ended, or that it has to stop and start once more.
@@ -128,10 +129,10 @@ export function releaseStarts(
     })
   }
 
-  /** Whether the disk is to be repaired, or to grow, now that no program uses it; once what was made ready meanwhile has come, or failed. */
-  async function waitedForItsEnd({ appId }: StepOf, coming: Promise<ReadyStart>): Promise<boolean> {
+  /** Whether the disk is to be repaired, or to grow, once no program uses it. Called while one does; looks when what the next one needs is ready, or failed. */
+  async function diskWaits({ appId }: StepOf, coming: Promise<ReadyStart>): Promise<boolean> {
     await Promise.allSettled([coming])
-    return volumes.waits(appId).catch(() => false) // a lost disk: what was made ready meanwhile reports it
+    return volumes.waits(appId).catch(() => false) // a lost disk: what is made ready reports it
   }
 
   return {

@@ -1,6 +1,5 @@
 import type { Health, HealthRestart } from '../../policy/hosts/health-checks.ts'
 import type { Language } from '../../policy/runtimes.ts'
-import type { Db } from '../database.ts'
 
 export type AppStatus = 'created' | 'starting' | 'running' | 'restarting' | 'exited' | 'deleting'
 
@@ -66,9 +65,3 @@ export const appColumns = `id, owner_id, name, description, language, version, r
   main, start_command, runtime_key, autorestart, host_id, uid, desired_state, desired_if_kept, status, release, next_release, container_id, host_port,
   host_address, started_at, boot_id, exit_code, exit_oom, exit_at, last_autorestart_at, health_path, health, health_restart, last_stats,
   variables_version, variables_running, lost_with, undo_failure, undo_failed_by, provisioned_at, created_at`
-
-/** Every application that has an address, with its owner. */
-export async function listAccountsOfApps(db: Db): Promise<[app: string, account: string][]> {
-  const rows = await db<AppRow>('apps').whereNotNull('subdomain').select('id', 'owner_id')
-  return rows.map(({ id, owner_id: ownerId }) => [id, ownerId])
-}

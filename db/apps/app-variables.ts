@@ -67,8 +67,7 @@ export interface VariablesChange {
 
 /**
  * Changes the variables of an application under its row's lock and resolves to all of them. Without a difference (`changed`) the version
- * stays.
- * Throws ENV_BUSY when the row cannot be locked within a second, APP_NOT_FOUND, TOO_MANY_ENV_VARS, ENV_CONTENT_TOO_LONG, or
+ * stays. Throws ENV_BUSY when the row cannot be locked within a second, APP_NOT_FOUND, TOO_MANY_ENV_VARS, ENV_CONTENT_TOO_LONG, or
  * READ_FAILED when variables that stay cannot be decrypted.
  */
 export async function changeVariables(

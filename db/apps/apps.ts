@@ -54,6 +54,12 @@ export async function listReleasedApps(db: Db, hostId: string): Promise<string[]
   return released.orderBy('id').pluck('id')
 }
 
+/** Every application that has an address, with its owner. */
+export async function listAccountsOfApps(db: Db): Promise<[app: string, account: string][]> {
+  const rows = await db<AppRow>('apps').whereNotNull('subdomain').select('id', 'owner_id')
+  return rows.map(({ id, owner_id: ownerId }) => [id, ownerId])
+}
+
 /** A running web application, as the proxy needs it. */
 export interface ServingApp extends Pick<AppRow, 'id' | 'owner_id' | 'release' | 'cache_version'> {
   subdomain: string

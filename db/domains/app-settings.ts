@@ -20,7 +20,8 @@ export async function readAppSettings(db: Db, appId: string): Promise<AppSetting
 
 /**
  * Changes the settings that are given, and resolves to all of them and to the number of the transaction, with which others find out
- * whether the proxies have them; `changed` = there was a difference. Throws APP_NOT_FOUND, and INVALID_PARAMETERS when the pages of the account would be too large.
+ * whether the proxies have them; `changed` = there was a difference. Throws APP_NOT_FOUND, and INVALID_PARAMETERS when the pages of the
+ * account would be too large.
  */
 export async function changeAppSettings(
   db: Db,

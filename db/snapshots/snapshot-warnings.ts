@@ -1,3 +1,4 @@
+import type { Knex } from 'knex'
 import { type Plans, paidPlans } from '../../policy/accounts/plans.ts'
 import { automaticSnapshotRules, snapshotLooks } from '../../policy/rounds.ts'
 import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
@@ -60,14 +61,12 @@ export async function queueSnapshotWarnings(trx: Db, plans: Plans, type: TargetT
       order by a.since, d.owner_id, d.snapshot_warn_at limit :maxRows for no key update of d skip locked`,
     { paid: paidPlans(plans), ...automaticSnapshotRules, firstRows, maxRows },
   )
-  const lookAgain = (rows: readonly Unsaved[], at: Date | null) =>
+  const lookAgain = (rows: readonly Unsaved[], at: Date | Knex.Raw | null) =>
     trx(table).whereIn('id', idsOf(rows)).update({ snapshot_warn_at: at })
-  const { rows: later } = await trx.raw('select now() + make_interval(secs => ?) as at', [
-    snapshotLooks.withoutPlanSeconds,
-  ])
+  if (rows.length === 0) return []
   await lookAgain(
-    rows.filter(({ failing }) => !failing),
-    later[0].at,
+    rows.filter(row => !row.failing),
+    trx.raw('now() + make_interval(secs => ?)', [snapshotLooks.withoutPlanSeconds]),
   )
   const warned: string[] = []
   const failing = rows.filter(row => row.failing)

@@ -78,12 +78,12 @@ function M.covers(name)
   return M.table:find(name) or siblings and M.table:find(siblings)
 end
 
-local told
+local logged_at
 
 -- An alert is a line of the process's own log, which no number of handshakes may fill.
 local function refuse(host, failure)
-  if told ~= ngx.time() then ngx.log(ngx.ALERT, 'the certificate of ', host, ' cannot be used: ', failure) end
-  told = ngx.time()
+  if logged_at ~= ngx.time() then ngx.log(ngx.ALERT, 'the certificate of ', host, ' cannot be used: ', failure) end
+  logged_at = ngx.time()
   return ngx.exit(ngx.ERROR)
 end
 

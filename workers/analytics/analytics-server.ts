@@ -13,7 +13,7 @@ export interface AnalyticsServerOptions {
   /** What `GET /state` answers. */
   state(): Promise<object>
   /** Receives the account of each application, by its id. */
-  learn(accounts: ReadonlyMap<string, string>): void
+  setAccounts(accounts: ReadonlyMap<string, string>): void
   /** Bearer token that API and worker send. */
   key: string
   port: number
@@ -42,7 +42,7 @@ export async function serveAnalytics(options: AnalyticsServerOptions): Promise<{
     if (ctx.method === 'GET' && ctx.path === '/state') ctx.body = await options.state()
     if (ctx.method === 'POST' && ctx.path === '/accounts') {
       const body = await readCapped(ctx.req, maxAccountsBytes)
-      if (body) options.learn(new Map(JSON.parse(body.toString()) as [string, string][]))
+      if (body) options.setAccounts(new Map(JSON.parse(body.toString()) as [string, string][]))
       ctx.status = body ? 204 : 413
     }
     if (ctx.method !== 'POST' || ctx.path !== '/ask') return

@@ -1,24 +1,27 @@
 import type { Logger } from 'pino'
-import { listAccountsOfApps } from '../../db/apps/app-rows.ts'
+import { listAccountsOfApps } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
 import { loop } from '../../lib/async/loop.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 
 export interface AccountOptions {
   db: Db
-  /** Tells the process `analytics` the account of each application. Null: there is none. */
-  tell: ((accounts: readonly (readonly [app: string, account: string])[]) => Promise<void>) | null
+  /** Sends the process `analytics` the account of each application. Null: there is none. */
+  send: ((accounts: readonly (readonly [app: string, account: string])[]) => Promise<void>) | null
   log: Pick<Logger, 'warn'>
   everySeconds?: number
 }
 
-/** Tells the process `analytics`, which has no access to the database, whose applications are, until the signal aborts: their shares of a day are bounded together. */
+/**
+ * Sends the process `analytics`, which has no access to the database, the accounts of all applications until the signal aborts: what an account
+ * stores of a day is bounded.
+ */
 export async function keepAccountsKnown(
-  { db, tell, log, everySeconds = roundSeconds.analyticsAccounts }: AccountOptions,
+  { db, send, log, everySeconds = roundSeconds.analyticsAccounts }: AccountOptions,
   signal: AbortSignal,
 ): Promise<void> {
-  if (!tell) return
-  await loop(async () => tell(await listAccountsOfApps(db)), {
+  if (!send) return
+  await loop(async () => send(await listAccountsOfApps(db)), {
     signal,
     everyMs: everySeconds * 1000,
     onError: error => log.warn({ err: error }, 'accounts for analytics: will try again'),

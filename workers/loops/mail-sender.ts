@@ -5,6 +5,7 @@ import type { Db } from '../../db/database.ts'
 import { Notifications } from '../../db/notifications.ts'
 import { Bell, loop } from '../../lib/async/loop.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
+import { messageOf } from '../../lib/message-of.ts'
 import { codeMails, type MailTries, mailDeadlineMs, mailSlots, mailTries } from '../../policy/mail/delivery.ts'
 import type { MailSettings } from '../../policy/mail/settings.ts'
 import { type MailFields, mailLocaleOf } from '../../policy/mail/template.ts'
@@ -126,6 +127,6 @@ async function sendOne(options: MailSenderOptions, mail: mails.QueuedMail, signa
 const maxReasonLength = 500
 
 function reasonOf(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error)
+  const text = messageOf(error)
   return text.replace(/\s+/g, ' ').slice(0, maxReasonLength)
 }

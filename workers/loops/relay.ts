@@ -27,7 +27,8 @@ export interface RelayOptions {
 
 /**
  * Repairs lost wake-ups until the signal aborts: the lanes of operations that are queued, that were cancelled and have not ended, or that
- * a lane has claimed which no longer runs, are signalled again. This is no Temporal schedule, which would be lost along with Temporal. Also ends operations that wait for a forgotten host.
+ * a lane has claimed which no longer runs, are signalled again. This is no Temporal schedule, which would be lost along with Temporal.
+ * Also ends operations that wait for a forgotten host.
  */
 export async function runRelay(
   { downgrades, domains, everySeconds = roundSeconds.relay, ...options }: RelayOptions,

@@ -6,7 +6,7 @@ import { type DatabaseHost, demandTime, records, secondsFor, stepOf } from './da
 
 /** Starts the engine on the data that are there. A container that a failed start has left is adopted. */
 export async function startDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
-  // Not begun when its caller was answered already. Begun, it goes on as long as the engine does: its caller is told to look.
+  // Not begun when its caller was answered already. Begun, it goes on as long as the engine does: its caller reads that it is in doubt.
   await demandTime(operation)
   if (!operation.wasRunning) await records.recordDatabaseStatus(operation, 'starting', 'starting the engine')
   const started = await host.starting.startDatabase(stepOf(operation), {

@@ -1,4 +1,5 @@
 import { MiB } from '../../../lib/bytes.ts'
+import { messageOf } from '../../../lib/message-of.ts'
 import { engineProgress as rules } from '../../../policy/databases/database-steps.ts'
 import type { ContainerStats } from '../../containers/port.ts'
 import { refusal } from '../../failures.ts'
@@ -47,7 +48,7 @@ export function engineProgress(
     /** Throws ACTION_FAILED once it has made no progress for too long. `last` is how it did not answer. */
     demand(last: unknown): void {
       if (last instanceof EngineLoads && last.progress !== reported) [reported, since] = [last.progress, now()]
-      const words = last instanceof Error ? last.message : String(last)
+      const words = messageOf(last)
       if (now() - startedAt > load * 1000)
         throw refusal('ACTION_FAILED', `The engine did not serve within ${load / 3600} hours: ${words}`)
       if (now() - since > serve * 1000)

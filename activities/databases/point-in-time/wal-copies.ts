@@ -6,6 +6,7 @@ import * as copies from '../../../db/databases/point-in-time/copies.ts'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { KeyedLock } from '../../../lib/async/keyed-lock.ts'
+import { messageOf } from '../../../lib/message-of.ts'
 import { pointInTimeRules, type WalFile, walFileName } from '../../../policy/databases/point-in-time.ts'
 import { inNewSegment } from '../../objects/new-segment.ts'
 import type { ObjectStore } from '../../objects/port.ts'
@@ -32,7 +33,7 @@ export class NotStored extends Error {
 
 const storing = <T>(work: () => Promise<T>): Promise<T> =>
   work().catch(error => {
-    throw new NotStored(error instanceof Error ? error.message : String(error), { cause: error })
+    throw new NotStored(messageOf(error), { cause: error })
   })
 
 export type WalCopies = ReturnType<typeof walCopies>
@@ -113,7 +114,7 @@ export function walCopies({ db, store, held }: WalCopiesOptions) {
   }
 
   async function recordFailure(volume: ArchivedVolume, folder: ArchiveFolder, error: unknown): Promise<void> {
-    const failure = error instanceof Error ? error.message : String(error)
+    const failure = messageOf(error)
     const { files, gap } = await folder.list()
     const waiting = files.length
     const record = async () => {

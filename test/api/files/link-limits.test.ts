@@ -49,6 +49,14 @@ async function madeSnapshot(user: TestUser): Promise<string> {
   return here(api(), linkView(row, linking(services)).url)
 }
 
+/** The address of a share with the password `correct horse`. */
+async function protectedShare(user: TestUser): Promise<string> {
+  const { id } = await madeObject(api(), user)
+  const body = JSON.stringify({ object: id, password: 'correct horse' })
+  const share = await api().blobAs(user).post('/v1/shares', body)
+  return here(api(), share.body.response.url)
+}
+
 /** However long this machine takes, the minute is not over. */
 async function hold(link: string, address: string): Promise<void> {
   await visits(link, 1, address)
@@ -74,11 +82,7 @@ test('a temporary link has 60 requests a minute from one address', async t => {
 
 test('a share has 120 visits a minute from one address, whatever they are', async t => {
   const ana = await api().makeUser()
-  const { id } = await madeObject(api(), ana)
-  const share = await api()
-    .blobAs(ana)
-    .post('/v1/shares', JSON.stringify({ object: id, password: 'correct horse' }))
-  const url = here(api(), share.body.response.url)
+  const url = await protectedShare(ana)
   await hold(url, '10.2.1.1')
   t.deepEqual((await visits(url, 117, '10.2.1.1')).counts, { 200: 117 })
   const form = { method: 'POST', body: new URLSearchParams({ password: 'wrong' }) }
@@ -90,11 +94,7 @@ test('a share has 120 visits a minute from one address, whatever they are', asyn
 
 test('ten wrong passwords in ten minutes, also concurrent ones; right ones do not count', async t => {
   const ana = await api().makeUser()
-  const { id } = await madeObject(api(), ana)
-  const share = await api()
-    .blobAs(ana)
-    .post('/v1/shares', JSON.stringify({ object: id, password: 'correct horse' }))
-  const url = here(api(), share.body.response.url)
+  const url = await protectedShare(ana)
   const form = (password: string) => ({ method: 'POST', body: new URLSearchParams({ password }) })
   for (let n = 0; n < 2; n++) t.deepEqual((await visits(url, 6, '10.3.1.1', form('correct horse'))).counts, { 303: 6 })
   t.deepEqual((await visits(url, 5, '10.3.1.1', form('wrong'))).counts, { 403: 5 })
@@ -105,10 +105,7 @@ test('ten wrong passwords in ten minutes, also concurrent ones; right ones do no
 
 test('a password that finds no room to be compared does not count', async t => {
   const ana = await api().makeUser()
-  const { id } = await madeObject(api(), ana)
-  const share = await api()
-    .blobAs(ana)
-    .post('/v1/shares', JSON.stringify({ object: id, password: 'correct horse' }))
+  const url = await protectedShare(ana)
   let isAnswered = false
   // The next one begins as soon as one ends, however long the visits take.
   const hashing = async () => {
@@ -117,7 +114,7 @@ test('a password that finds no room to be compared does not count', async t => {
   const busy = Promise.all(Array.from({ length: 6 }, hashing))
   const form = { method: 'POST', body: new URLSearchParams({ password: 'wrong' }) }
   try {
-    t.deepEqual((await visits(here(api(), share.body.response.url), 3, '10.6.1.1', form)).counts, { 429: 3 })
+    t.deepEqual((await visits(url, 3, '10.6.1.1', form)).counts, { 429: 3 })
   } finally {
     isAnswered = true
   }

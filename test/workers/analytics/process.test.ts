@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { DuckDbDays } from '../../../activities/analytics/duckdb-days.ts'
 import { dayOf } from '../../../activities/analytics/expired-days.ts'
-import { httpAnalytics, tellAccounts } from '../../../api/network/analytics-client.ts'
+import { httpAnalytics, sendAccounts } from '../../../api/network/analytics-client.ts'
 import { unusedPort } from '../../../cli/installation/ports.ts'
 import { analyticsKey } from '../../../policy/keys.ts'
 import { Busy, retainedDays } from '../../../policy/network/analytics-terms.ts'
@@ -110,14 +110,14 @@ async function requestsOf(
   return visits.reduce((sum, { requests }) => sum + requests, 0)
 }
 
-test('applications of an account have a share of a day together, once the process was told whose they are', async t => {
+test('applications of an account have a share of a day together, once the process knows whose they are', async t => {
   const { start, analytics, window, hour, log, url, key } = await scene(t)
   const requests = generatedRequests(30_010, hour - 3 * hourMs, hour, 7)
   const apps = ['c', 'd', 'e'].map(letter => letter.repeat(24))
   const account = (app: string) => [app, app === apps[2] ? 'other' : 'flooding'] as const
   // Room for 20,480 requests of an application, 40,960 of an account.
   await start({ ANALYTICS_MB: '20' }).ready
-  await tellAccounts(url, key, apps.map(account))
+  await sendAccounts(url, key, apps.map(account))
   const others = async (app: string) => {
     const { paths } = await analytics.ask({ kind: 'analytics', appId: app, ownerId: '1', window, filters: {} })
     return paths.some(({ type }) => type === 'Other')
@@ -137,8 +137,8 @@ test('applications of an account have a share of a day together, once the proces
   await counted(apps[1]!, 20_470, 20_480)
   for (const app of apps) await counted(app, 30_000, 30_002)
   t.deepEqual(await Promise.all(apps.map(others)), [true, true, false])
-  await t.throwsAsync(tellAccounts(url, 'wrong', []), { message: /401/ })
-  await t.throwsAsync(tellAccounts(url, key, [['f'.repeat(17_000_000), 'one']]), { message: /413/ })
+  await t.throwsAsync(sendAccounts(url, 'wrong', []), { message: /401/ })
+  await t.throwsAsync(sendAccounts(url, key, [['f'.repeat(17_000_000), 'one']]), { message: /413/ })
 })
 
 test('only the API is answered, and a process that is away is busy', async t => {

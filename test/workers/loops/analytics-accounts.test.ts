@@ -6,7 +6,7 @@ import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
 
-test('analytics are told the account of every application with an address, and are told again after a failure', async t => {
+test('analytics get the account of every application with an address, and get it again after a failure', async t => {
   const { db } = await database
   const make = rows(db)
   await make.host('h1')
@@ -16,24 +16,24 @@ test('analytics are told the account of every application with an address, and a
   await db('apps').where({ id: silent.app.id }).update({ subdomain: null })
   const ending = new AbortController()
   t.teardown(() => ending.abort())
-  const told: (readonly (readonly [string, string])[])[] = []
+  const sent: (readonly (readonly [string, string])[])[] = []
   const warnings: object[] = []
   const loop = keepAccountsKnown(
     {
       db,
-      async tell(accounts) {
+      async send(accounts) {
         if (warnings.length === 0) throw new Error('away')
-        told.push(accounts)
+        sent.push(accounts)
       },
       log: { warn: (fields: object) => void warnings.push(fields) },
       everySeconds: 0.01,
     },
     ending.signal,
   )
-  await comesTrue(() => told.length > 0)
+  await comesTrue(() => sent.length > 0)
   ending.abort()
   await loop
   t.is(warnings.length, 1)
   const expected = apps.map(({ app }, n) => [app.id, n < 2 ? one.id : other.id])
-  t.deepEqual(told[0]!.toSorted(), expected.toSorted())
+  t.deepEqual(sent[0]!.toSorted(), expected.toSorted())
 })

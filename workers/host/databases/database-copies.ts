@@ -14,6 +14,7 @@ import { Backoff } from '../../../lib/async/backoff.ts'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { loop } from '../../../lib/async/loop.ts'
+import { messageOf } from '../../../lib/message-of.ts'
 import { pointInTimeRules } from '../../../policy/databases/point-in-time.ts'
 
 export interface DatabaseCopiesOptions {
@@ -77,7 +78,7 @@ function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCop
       if (signal.aborted) throw error
       delays.seen(key)
       log.warn({ err: error, databaseId: id, generation }, `databases: ${what} failed and will be tried again`)
-      return error instanceof Error ? error.message : String(error)
+      return messageOf(error)
     }
   }
 

@@ -1,6 +1,5 @@
 import type { Logger } from 'pino'
-import { isUnavailable } from '../../../db/database.ts'
-import { isTimeout } from '../../../db/unavailable.ts'
+import { isAway } from '../../../db/unavailable.ts'
 import { failuresInARow } from '../../../policy/rounds.ts'
 
 /** An application or a database, as logs name it. */
@@ -15,7 +14,7 @@ export async function apart(log: Logger, subject: Subject, act: () => Promise<vo
     await act()
     return true
   } catch (error) {
-    if (isUnavailable(error) && !isTimeout(error)) throw error
+    if (isAway(error)) throw error
     log.warn({ err: error, ...subject }, 'watch: will check it again')
     return false
   }
