@@ -81,6 +81,7 @@ function surface({ config, log }: Services, url: string, own: readonly Middlewar
   if (url.startsWith('https:')) app.use(transportSecurity)
   app.use(accessLog(log)).use(exchanges(config.trustedProxies))
   for (const middleware of own) app.use(middleware)
+  // The access log and the pipeline have it: Koa would print it once more.
   app.on('error', () => {})
   return app
 }
