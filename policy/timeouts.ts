@@ -78,6 +78,9 @@ export const credentialBelievedMs = 500
 /** How long an answer waits for the address of a host name, in milliseconds. */
 export const nameLookupMs = 500
 
+/** A step at a worker or host that reports nothing for this long is taken for dead, and runs again elsewhere, in milliseconds. */
+export const heartbeatMs = 15_000
+
 /** Max time for which a program is frozen for its snapshot, in seconds. */
 export const snapshotPauseSeconds = 20
 

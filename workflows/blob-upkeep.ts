@@ -7,11 +7,12 @@ import {
 } from '@temporalio/workflow'
 import type { BlobUpkeep } from '../activities/blob-upkeep.ts'
 import type { Upkeep } from '../policy/objects/blob-upkeep.ts'
+import { heartbeatMs } from '../policy/timeouts.ts'
 import { failureOf } from './failures.ts'
 
 const steps = proxyActivities<BlobUpkeep>({
   cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-  heartbeatTimeout: '15s',
+  heartbeatTimeout: heartbeatMs,
   startToCloseTimeout: '1h',
   retry: { initialInterval: '1s', maximumInterval: '1m', maximumAttempts: 20 },
 })

@@ -8,6 +8,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { DomainSteps } from '../activities/domains/domain-steps.ts'
+import { heartbeatMs } from '../policy/timeouts.ts'
 
 /** The name was set, released, or is to be looked at now. */
 const wake = defineSignal('wake')
@@ -19,7 +20,7 @@ const wake = defineSignal('wake')
 const stepsFor = (ownerId: string | undefined) =>
   proxyActivities<DomainSteps>({
     startToCloseTimeout: '3m',
-    heartbeatTimeout: '15s',
+    heartbeatTimeout: heartbeatMs,
     retry: { initialInterval: '200ms', maximumInterval: '10s' },
     ...(ownerId !== undefined && { priority: { fairnessKey: ownerId } }),
   })

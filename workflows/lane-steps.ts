@@ -11,6 +11,7 @@ import type { EdgeActivities } from '../activities/edge-routes.ts'
 import type { Records } from '../activities/records.ts'
 import type { LaneOperation } from '../activities/releases/release.ts'
 import { commandSeconds } from '../policy/apps/command-times.ts'
+import { heartbeatMs as heartbeatTimeout } from '../policy/timeouts.ts'
 import { prefixOf, queuesOfHost } from './ids.ts'
 import { serialized } from './turns.ts'
 
@@ -68,8 +69,6 @@ export const { routeStands } = serialized(
 )
 
 export type Host = ReturnType<typeof hostOf>
-
-const heartbeatTimeout = '15s'
 
 /** From the queue of this lane's worker, and not from its input: everyone who reaches Temporal can start a lane. */
 const queuePrefix = () => prefixOf(workflowInfo().taskQueue)

@@ -12,12 +12,12 @@ import type { DatabaseOperation } from '../../activities/databases/operation.ts'
 import type { DatabaseStepInput } from '../../activities/databases/steps.ts'
 import type { Records } from '../../activities/records.ts'
 import { commandSeconds } from '../../policy/apps/command-times.ts'
+import { heartbeatMs as heartbeatTimeout } from '../../policy/timeouts.ts'
 import { prefixOf, queuesOfHost } from '../ids.ts'
 import { serialized } from '../turns.ts'
 
 /** A cancelled step is awaited: otherwise it could still have its effect after its undo. */
 const cancellationType = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
-const heartbeatTimeout = '15s'
 
 export const records = serialized(
   proxyLocalActivities<DatabaseRecords & Pick<Records, 'recordStep' | 'secondsLeft' | 'finish'>>({

@@ -454,6 +454,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     nameLookupMs: 500,
     snapshotPauseSeconds: 20,
     staleUploadMs: 3_600_000,
+    heartbeatMs: 15_000,
     notificationRereadMs: 3000,
   },
   // G5: 3 files of 10 MB.
