@@ -15,7 +15,7 @@ export async function lockForAct(trx: Db, id: string): Promise<DatabaseRow> {
   if (!database || database.desired_state === 'deleted')
     throw new ActRefused('The database was deleted, or is being deleted.')
   if (database.provisioned_at === null) throw new ActRefused('The database is still being created.')
-  if (database.lost_with !== null) throw new ActRefused(`Its data were lost with host ${database.lost_with}.`)
+  if (database.lost_with !== null) throw new ActRefused(`Its data was lost with host ${database.lost_with}.`)
   if (await operations.isRestorePending(trx, id, 'database'))
     throw new ActRefused(
       `A restore of it waits or runs. Try again once that has ended: berth ops list --database ${id}`,
@@ -42,7 +42,7 @@ export const isUndoable = (
 ): boolean => generation !== null && until !== null && until > now
 
 export const nothingToUndo =
-  'There is nothing to undo: it was not restored in the last day, and only for that long the data before a restore are kept.'
+  'There is nothing to undo: the data before a restore is retained for one day, and this database was not restored within that time.'
 
 /** The restore or undo that has replaced the volume of a database last, while it is retained. */
 export async function findLastSwap(

@@ -113,7 +113,7 @@ test.serial('operators see who holds the build slots, customers see their own po
   await waitForSlot(db, waits.operationId, 'h1')
   const [story] = await listDeployments(db, own.app.id, { limit: 1 })
   const shown = JSON.stringify(deploymentView(story!))
-  t.regex(shown, /a build slot of host h1 \(place \d+\)/)
+  t.regex(shown, /a build slot of host h1 \(position \d+\)/)
   for (const id of [builds.operationId, builds.operationId.slice(0, 8), other.app.id]) t.false(shown.includes(id))
   const holders = (await own.explain(waits.operationId)).holds.join('\n')
   t.true(holders.includes(`operation ${builds.operationId.slice(0, 8)} of application ${other.app.id}`), holders)

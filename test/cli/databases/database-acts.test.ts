@@ -91,8 +91,8 @@ test.serial('an undo says what changes before it is confirmed, and how to come b
     asked.stderr,
     [
       `The database orders (${row.id}) of ${ana.email} gets the data back that it had before the restore of 2030-01-01 10:00:00.000Z.`,
-      '  What was written since then will no longer be in it. That is kept for a day: another undo brings it back.',
-      '  It is away for some seconds, and every connection ends. The password stays the present one.',
+      '  Data written since then is removed from it, but retained for a day: another undo restores it.',
+      '  It is unavailable for a few seconds, and its connections are closed. The current password does not change.',
       'Go back?',
       'There is no terminal to confirm on: use --yes.',
     ].join('\n'),
@@ -105,7 +105,7 @@ test.serial('an undo says what changes before it is confirmed, and how to come b
     done.stdout,
     [
       'The database orders has the data from before the restore of 2030-01-01 10:00:00.000Z.',
-      `What it had until now is kept until 2099-01-01 00:00:00.000Z: berth databases undo ${short} brings it back.`,
+      `Its previous data is retained until 2099-01-01 00:00:00.000Z. To restore it: berth databases undo ${short}`,
       '',
     ].join('\n'),
   )
@@ -159,20 +159,20 @@ test.serial('an upgrade shows what it would change; with --all it stops at the f
   await db('databases').where({ id: others[0]!.id }).update({ image_id: two })
   await snapshot()
   await snapshot(others[1]!.id)
-  t.is((await berth('databases', 'upgrade')).stderr, 'Give one database, or --all.')
-  t.is((await berth('databases', 'upgrade', short, '--all')).stderr, 'Give one database, or --all.')
+  t.is((await berth('databases', 'upgrade')).stderr, 'Specify one database, or --all.')
+  t.is((await berth('databases', 'upgrade', short, '--all')).stderr, 'Specify one database, or --all.')
   const plan = (await berth('databases', 'upgrade', '--all', '--dry-run')).stdout
   const lines = plan.trim().split('\n')
   t.regex(lines[0]!, /^ID +NAME +HOST +IMAGE +RUNS WITH +HOST HAS +PLAN$/)
   t.regex(lines[1]!, new RegExp(`^${short} +orders +${hostId} +berth/redis:8 +1{12} +2{12} +would be upgraded$`))
-  t.regex(lines[2]!, / b .* 2{12} +2{12} +has the present image$/)
-  t.regex(lines[3]!, / c .* - +2{12} +unknown: not started since images are recorded; an upgrade compares$/)
+  t.regex(lines[2]!, / b .* 2{12} +2{12} +has the current image$/)
+  t.regex(lines[3]!, / c .* - +2{12} +unknown: its image is recorded at the next start$/)
   const [first] = JSON.parse((await berth('databases', 'upgrade', short, '--dry-run', '--json')).stdout)
   t.like(first, { database: row.id, image: 'berth/redis:8', image_id: one, offered_image_id: two, plan: 'upgrade' })
   t.is(await db('operations').where({ kind: 'upgrade' }).first(), undefined)
   t.regex(
     (await berth('databases', 'upgrade', '--all')).stderr,
-    /^Each of 3 databases continues with the present image.*\nUpgrade\?\n.*--yes/,
+    /^Each of 3 databases is upgraded to the current image.*\nUpgrade\?\n.*--yes/,
   )
 
   const chosen = (from: string, to: string) => (id: string) => addToInput(db, id, { images: { from, to } })
@@ -241,7 +241,7 @@ test.serial(
   async t => {
     const { db, row, short, berth, lane, snapshot, hostId } = await scene(t)
     t.deepEqual(await drillFinding(db, 7), { name: 'drills of databases', state: 'none yet' })
-    t.is((await berth('databases', 'drill')).stderr, 'Give one database, or --all; or --list.')
+    t.is((await berth('databases', 'drill')).stderr, 'Specify one database, --all or --list.')
     t.is((await berth('databases', 'drill', short)).stderr, 'It has no snapshot that could be restored.')
     t.regex(
       (await berth('databases', 'drill', '--all')).stdout,
@@ -275,7 +275,7 @@ test.serial(
     const { stdout } = await berth('databases', 'explain', short)
     t.regex(
       stdout,
-      /Its snapshot could not be restored in the drill that ended .* ago .*: The archive is broken\.\n +-> take a new snapshot/,
+      /Its snapshot could not be restored in the drill that ended .* ago .*: The archive is broken\.\n +-> create a new snapshot/,
     )
     t.regex(stdout, /last drill +\d.*Z FAILED on host/)
 
@@ -306,7 +306,7 @@ test.serial(
       expected_digest: 'c'.repeat(64),
       snapshot_at: '2030-01-01T10:00:00.000Z',
     })
-    t.regex((await drillFinding(db, 7)).state, /^no failure is open/)
+    t.regex((await drillFinding(db, 7)).state, /^no failures/)
     t.notRegex((await berth('databases', 'explain', short)).stdout, /could not be restored in the drill/)
     const list = (await berth('databases', 'drill', short, '--list')).stdout.trim().split('\n')
     t.regex(list[0]!, /^ENDED +DATABASE +SNAPSHOT OF +HOST +TOOK +BYTES +OUTCOME$/)
@@ -335,15 +335,15 @@ test.serial('drills that are prevented for 14 days are in explain and in the doc
   const unsuccessful =
     /No drill of it has succeeded for a long time: .* on host h\d+: It was prevented\.\n +-> remove the cause/
   await shown('prevented', 1)
-  t.regex((await drillFinding(db, 7)).state, /^no failure is open/, 'it is new')
+  t.regex((await drillFinding(db, 7)).state, /^no failures/, 'it is new')
   await change({ created_at: daysAgo(40) })
   const finding = await drillFinding(db, 7)
   t.is(finding.state, `SNAPSHOTS OF 1 DATABASES WERE NOT TRIED FOR 14 DAYS: ${short}`)
   t.regex(finding.remedy!, new RegExp(`host ${hostId} could not try that of ${short}: It was prevented\\.`))
   t.regex(await explained(), unsuccessful)
-  t.regex((await drillFinding(db, 0)).state, /^no failure is open/, 'nobody wants them')
+  t.regex((await drillFinding(db, 0)).state, /^no failures/, 'nobody wants them')
   await shown('good', 13)
-  t.regex((await drillFinding(db, 7)).state, /^no failure is open/)
+  t.regex((await drillFinding(db, 7)).state, /^no failures/)
   t.notRegex(await explained(), unsuccessful)
 
   await shown('failed', 12)

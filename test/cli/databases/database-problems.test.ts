@@ -36,11 +36,11 @@ test('a database that runs well has no problem', t => {
 })
 
 for (const [what, story, problem, remedy] of [
-  ['a lost database', storyOf({ lost_with: 'h1' }, { host: silent }), /data were lost with host h1/, /creates another/],
+  ['a lost database', storyOf({ lost_with: 'h1' }, { host: silent }), /data was lost with host h1/, /create another/],
   [
     'a silent host',
     storyOf({}, { host: silent }),
-    /^Host h1 is silent, last seen 10 min ago .*may still serve/,
+    /^Host h1 is silent, last seen 10 min ago .*may still work/,
     /berth logs host.*berth hosts forget h1/,
   ],
   [
@@ -55,19 +55,19 @@ for (const [what, story, problem, remedy] of [
   [
     'an image that is prepared',
     storyOf({ ...exited, desired_state: 'stopped' }, { image: null }),
-    /^It may not start: host h1 is still preparing the image berth\/postgres:17/,
+    /^It cannot be started: host h1 is still preparing the image berth\/postgres:17/,
     /berth logs host/,
   ],
   [
     'an image that its host does not have',
     storyOf({}, { image: 'No registry answers.\nGive the host a registry that has postgres:17.' }),
-    /^It runs, but may not start again: the image berth\/postgres:17 is not on host h1\. No registry answers\.$/,
+    /^It runs, but cannot be restarted: the image berth\/postgres:17 is not on host h1\. No registry answers\.$/,
     /^Give the host a registry that has postgres:17\.$/,
   ],
   [
     'an engine that is started again',
     storyOf({ ...exited, restarts: 2, restart_at: ago(-3) }),
-    /^Its engine exited 1 4 s ago, and is started again\.$/,
+    /^Its engine exited 1 4 s ago, and is being restarted\.$/,
     /after 4 restarts in a row.*end of its log/,
   ],
   [
@@ -129,13 +129,13 @@ for (const [what, story, problem, remedy] of [
   [
     'a renewal that failed',
     storyOf({ renewal_failures: 2, certificate_renew_at: ago(-1800) }),
-    /2 attempts in a row have failed; the next one comes in 30 min\.$/,
+    /2 attempts in a row have failed; the next attempt is in 30 min\.$/,
     /berth ops explain/,
   ],
   [
     'a certificate that ends soon',
     storyOf({ certificate_ends_at: ago(-86_400 * 7) }),
-    /^Its certificate ends in 7 d\.$/,
+    /^Its certificate expires in 7 d\.$/,
     /credentials\/reset/,
   ],
   [

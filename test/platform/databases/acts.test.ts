@@ -173,7 +173,7 @@ test.serial(
     t.deepEqual([await runsWith(), (await row()).image_id], [second, second])
     t.deepEqual(await read(), [1])
     const since = (await row()).started_at
-    t.regex(await act('upgrade', id, '--yes', '--without-snapshot'), /: has the present image already/)
+    t.regex(await act('upgrade', id, '--yes', '--without-snapshot'), /: already has the current image/)
     t.deepEqual((await row()).started_at, since, 'it was not stopped')
 
     await make(breaksRedis)
