@@ -35,10 +35,7 @@ export const managementErrors = {
   ENV_CONTENT_TOO_LONG: [400, 'The value of a variable must be at most 4096 characters.'],
   TOO_MANY_ENV_VARS: [400, 'An application can have at most 256 variables.'],
   INVALID_SNAPSHOT_ID: [400, 'The snapshotId is not the name of a snapshot.'],
-  INVALID_VERSION_ID: [
-    400,
-    'versionId must be 24 to 96 characters: letters, digits and + / = _ . -',
-  ],
+  INVALID_VERSION_ID: [400, 'versionId must be 24 to 96 characters: letters, digits and + / = _ . -'],
   SNAPSHOT_DATABASE_MISMATCH: [400, 'The snapshot is of another type of database.'],
   INVALID_LOCALE: [400, 'The language must be pt-BR, en-US, es-ES or zh-CN.'],
   SAME_LOCALE: [400, 'The account already uses this language.'],

@@ -99,7 +99,9 @@ export function drillWords(evidence: DrillEvidence): string {
   const { outcome, host_id: hostId, snapshot_at: taken, size, reason } = evidence
   const of = taken ? `the snapshot of ${clock(taken)}Z` : 'the snapshot'
   if (outcome === 'prevented')
-    return oneLine(`PREVENTED on host ${hostId} after ${drillSeconds(evidence)} s: ${of} could not be tested. ${reason}`)
+    return oneLine(
+      `PREVENTED on host ${hostId} after ${drillSeconds(evidence)} s: ${of} could not be tested. ${reason}`,
+    )
   if (outcome === 'failed')
     return oneLine(`FAILED on host ${hostId} after ${drillSeconds(evidence)} s: ${of} could not be restored. ${reason}`)
   const bytes = size === null ? '' : ` (${Math.ceil(Number(size) / 1024)} KB)`

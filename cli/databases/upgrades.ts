@@ -38,7 +38,10 @@ export function upgradeCommand(databases: Command): void {
     .description('upgrade a database to the minor version of the image that is now on its host')
     .argument('[id]', idWords)
     .option('--all', 'every database, one after the other, until the first failure')
-    .option('--without-snapshot', 'also upgrade databases without a snapshot from the last 24 hours; these cannot be rolled back')
+    .option(
+      '--without-snapshot',
+      'also upgrade databases without a snapshot from the last 24 hours; these cannot be rolled back',
+    )
     .option('--dry-run', 'only show the image of each database and the one it would get')
     .option('--yes', 'do not ask for confirmation')
     .option('--wait <seconds>', 'maximum time to wait for each', '600')

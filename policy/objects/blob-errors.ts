@@ -5,7 +5,10 @@ export const blobErrors = {
   TOO_MANY_OBJECTS: [400, 'The request contains too many ids.'],
   NOTHING_TO_UPDATE: [400, 'The request contains no field that can be changed.'],
   INVALID_OBJECT_NAME: [400, 'A name must be 1 to 128 letters, digits, underscores, dots and hyphens, without "..".'],
-  INVALID_OBJECT_PREFIX: [400, 'A prefix must have at most 8 folders, whose names consist of letters, digits, underscores, dots and hyphens.'],
+  INVALID_OBJECT_PREFIX: [
+    400,
+    'A prefix must have at most 8 folders, whose names consist of letters, digits, underscores, dots and hyphens.',
+  ],
   INVALID_OBJECT_EXPIRE: [
     400,
     'The expiry must be days ("30", "30d") or hours ("168h") within the limits of the plan.',

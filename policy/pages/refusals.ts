@@ -44,15 +44,14 @@ export const refusalText: PageText<Texts> = {
     calm: "Trop d'essais. Attendez quelques minutes.",
     captcha: "Résolvez d'abord le captcha. Si vous n'en voyez pas, rechargez la page.",
     captchaAway: "Le captcha n'a pas pu être vérifié. Réessayez plus tard.",
-    unknown: "On ne sait pas si cela a été fait. Vérifiez avant de réessayer.",
+    unknown: 'On ne sait pas si cela a été fait. Vérifiez avant de réessayer.',
   },
   'de-DE': {
     away: 'Die Plattform antwortet nicht. Versuchen Sie es gleich noch einmal.',
     calm: 'Zu viele Versuche. Warten Sie einige Minuten.',
     captcha: 'Lösen Sie zuerst das Captcha. Wenn Sie keines sehen, laden Sie die Seite neu.',
     captchaAway: 'Das Captcha konnte nicht geprüft werden. Versuchen Sie es später noch einmal.',
-    unknown:
-      'Es ist nicht bekannt, ob dies geschehen ist. Sehen Sie nach, bevor Sie es noch einmal versuchen.',
+    unknown: 'Es ist nicht bekannt, ob dies geschehen ist. Sehen Sie nach, bevor Sie es noch einmal versuchen.',
   },
   'it-IT': {
     away: 'La piattaforma non risponde. Riprova tra un momento.',

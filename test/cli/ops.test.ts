@@ -423,7 +423,7 @@ test.serial('a restore whose host was forgotten is retried on another host', asy
 })
 
 test.serial(
-  'what comes next is possible: no retry of a failed deletion, and nothing for what is not confirmed',
+  'only possible next steps are suggested: no retry of a failed deletion, and nothing for an unconfirmed operation',
   async t => {
     const { db } = await database
     const { app, ana, explain } = await shop(db)

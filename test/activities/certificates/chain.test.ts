@@ -60,7 +60,7 @@ test('a chain serves the names that it is for, with its key, during its time', a
   )
 })
 
-test('what cannot be read is no chain, and its key is not repeated', async t => {
+test('a chain that cannot be read is refused, and the error does not repeat its key', async t => {
   const { chain, privateKey } = await chainOf()
   const unread = 'The chain or the key cannot be read.'
   for (const text of ['', 'text', chain.replace('MII', 'AAA'), 'x'.repeat(300_000)])

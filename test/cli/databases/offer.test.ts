@@ -12,7 +12,7 @@ const host = (id: string, images: Record<string, string>, reachable = true) => (
 })
 const missing = 'No registry answers.\nGive the host a registry.'
 
-test('what is offered is one line; the stand-in is named', t => {
+test('the offer is one line, which names the stand-in', t => {
   t.is(offerWords(settings({})), 'mongo 8, mysql 9, redis 8 and 7, postgres 17')
   t.regex(
     offerWords(settings({ DATABASE_ENGINES: 'redis,mongo', MONGO_STAND_IN: 'on' })),

@@ -94,7 +94,7 @@ test('an operation of an application with the same target id is none of a databa
   t.true(await confirmOperation(db, other))
 })
 
-test('what waits for a lane is listed with its type', async t => {
+test('targets that wait for a lane are listed with their type', async t => {
   const { db, id, ask } = await served()
   const stop = await ask('stop')
   await db('operations')
@@ -107,7 +107,7 @@ test('what waits for a lane is listed with its type', async t => {
   )
 })
 
-test('one run of a lane holds an operation, for its database and its kind only; a later run takes it over', async t => {
+test('a run of a lane holds an operation, for its database and its kind only; a later run takes it over', async t => {
   const { db, id, ask, next } = await served()
   const rotate = await ask('rotate')
   await next()
