@@ -39,7 +39,7 @@ export function actCommands(databases: Command): void {
     .description('return to the data before the last restore, which is retained for a day')
     .argument('<id>', idWords)
     .option('--yes', 'do not ask for confirmation')
-    .option('--wait <seconds>', 'maximum time to wait until it serves', '300')
+    .option('--wait <seconds>', 'maximum time to wait until it is running', '300')
     .option('--json', 'print the outcome as one JSON object')
     .addHelpText('after', undoHelp)
     .action(undo)
@@ -47,7 +47,7 @@ export function actCommands(databases: Command): void {
     .command('start')
     .description('start a database that should be running but is down')
     .argument('<id>', idWords)
-    .option('--wait <seconds>', 'maximum time to wait until it serves', '120')
+    .option('--wait <seconds>', 'maximum time to wait until it is running', '120')
     .option('--json', 'print the outcome as one JSON object')
     .addHelpText('after', startHelp)
     .action(start)
@@ -86,7 +86,7 @@ function prospect({ id, name, owner_email: owner, status }: OperatedDatabase, ch
     status === 'running'
       ? '  It is unavailable for a few seconds, and its connections are closed. The current password does not change.'
       : '  The current password does not change.',
-    'Go back?',
+    'Continue?',
   ].join('\n')
 }
 

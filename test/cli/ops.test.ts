@@ -230,7 +230,7 @@ test.serial('a failed push is retried with the same commit, once, and after a ne
   const deploy = await push('a'.repeat(40))
   const retry = (operationId: string, force = false) =>
     transaction(db, trx => retryOperation(trx, { operationId, actor, force }))
-  await refused(t, retry(deploy.operationId), /Only what failed/)
+  await refused(t, retry(deploy.operationId), /Only failed operations/)
   await fail(deploy)
   const attempts = await Promise.allSettled([retry(deploy.operationId), retry(deploy.operationId)])
   const [made, ...rest] = attempts.flatMap(attempt => (attempt.status === 'fulfilled' ? [attempt.value] : []))
@@ -296,7 +296,7 @@ test.serial(
     }
     const former = await serve('a'.repeat(40))
     const serving = await serve('b'.repeat(40))
-    const refusal = /^Only what failed can be tried again, and with --clean the commit that serves; this one is success/
+    const refusal = /^Only failed operations can be retried, and with --clean the running commit; this one is success/
     await refused(t, retry(serving, {}), refusal)
     await refused(t, retry(serving, { force: true }), refusal)
     await refused(t, retry(former, { clean: true, force: true }), refusal)
@@ -304,7 +304,7 @@ test.serial(
     t.like((await readOperationStory(db, operationId, 5))!.deployment, {
       ...{ revision: 'b'.repeat(40), branch: 'main', source: 'git', no_cache: true },
     })
-    await refused(t, retry(serving, { clean: true }), /being tried again already/)
+    await refused(t, retry(serving, { clean: true }), /already being retried/)
   },
 )
 
@@ -359,7 +359,7 @@ test.serial('snapshots and restores are explained, cancelled and retried in thei
   await refused(
     t,
     retryOperation(db, { ...actOn(waiting.operation_id), force: false }),
-    /snapshot cannot be tried again/,
+    /snapshot cannot be retried/,
   )
 
   const row = await queueSnapshot(db, request)

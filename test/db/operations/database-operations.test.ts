@@ -360,7 +360,7 @@ test.serial('operators see operations of databases with name and host, and retry
   t.is(await act(cancelOperation, snapshot), 'ended')
   const rotate = await ask('rotate')
   await db('operations').where({ id: rotate }).update({ state: 'error' })
-  await t.throwsAsync(act(retryOperation, rotate), { message: /cannot be tried again/ })
+  await t.throwsAsync(act(retryOperation, rotate), { message: /cannot be retried/ })
   await removeDatabase(db, id)
   await db('operations').where({ id: again.operationId }).update({ state: 'error' })
   await t.throwsAsync(act(retryOperation, again.operationId), { message: 'Its database was deleted.' })

@@ -178,7 +178,7 @@ test.serial(
 
     await make(breaksRedis)
     const failed = await berth('upgrade', id, '--yes', '--without-snapshot')
-    t.regex(failed.stderr, /The upgrade FAILED: ACTION_FAILED: The engine .*ended.* It has its former image\.$/)
+    t.regex(failed.stderr, /The upgrade FAILED: ACTION_FAILED: The engine .*ended.* It has its former image again\.$/)
     t.deepEqual([await runsWith(), (await row()).image_id, (await row()).status], [second, second, 'running'])
     t.deepEqual(await read(), [1])
 
