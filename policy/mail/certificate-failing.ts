@@ -1,6 +1,6 @@
 import type { MailTemplate } from './template.ts'
 
-/** A certificate that ends soon, or with 0 days has ended or is about to, and could not be renewed. `reason`: what the authority said, in English. */
+/** A certificate that expires soon, or with 0 days has expired or is about to, and could not be renewed. `reason`: what the authority said, in English. */
 export type CertificateFailing = { hostname: string; days: number; reason: string }
 
 export const certificateFailing: MailTemplate<CertificateFailing> = {
