@@ -29,7 +29,7 @@ export function domainView(domain: ListedDomain, context: DomainContext) {
   }
 }
 
-/** `berth certificates list` for people: the one that ends first at the top. */
+/** `berth certificates list` for people: the one that expires first at the top. */
 export function certificateTable(domains: readonly ListedDomain[], context: DomainContext): string {
   const { now } = context
   const all = withCertificate(domains)
