@@ -50,8 +50,7 @@ function lost({ database: { id, lost_with: hostId } }: DatabaseStory): Found {
 
 function hostProblem({ host, database }: DatabaseStory, now: Date): Found {
   if (host?.reachable) return null
-  const seen =
-    !host || host.last_seen_at.getTime() === 0 ? 'it has left' : `last seen ${since(host.last_seen_at, now)}`
+  const seen = !host || host.last_seen_at.getTime() === 0 ? 'it has left' : `last seen ${since(host.last_seen_at, now)}`
   return {
     problem: `Host ${database.host_id} is silent, ${seen}: operations wait for it. The database itself may still work.`,
     remedy: `on that machine start Berth, or see: berth logs host. If the host is lost for good: berth hosts forget ${database.host_id}`,

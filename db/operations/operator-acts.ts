@@ -72,7 +72,9 @@ async function cancelRefusal(db: Db, id: string): Promise<ActRefused> {
   if (!cancellable.includes(operation.kind))
     return new ActRefused(`Only deploys, restores, snapshots and drills can be cancelled; this is a ${operation.kind}.`)
   if (operation.state === 'accepting')
-    return new ActRefused('It is not confirmed yet: within minutes it is queued, or undone as if it had never been requested.')
+    return new ActRefused(
+      'It is not confirmed yet: within minutes it is queued, or undone as if it had never been requested.',
+    )
   return new ActRefused(`It has already ended: ${operation.state}.`)
 }
 
@@ -136,8 +138,7 @@ export async function retryOperation(trx: Db, retry: Retry): Promise<{ operation
   const deployment = await deployments.findDeploymentByOperation(trx, old.id)
   const way = wayAgain(old.kind, deployment)
   if (!way) throw new ActRefused(`A ${old.kind} cannot be retried.`)
-  if (retry.clean && way !== 'deploy')
-    throw new ActRefused(`A ${old.kind} installs nothing; retry it without --clean.`)
+  if (retry.clean && way !== 'deploy') throw new ActRefused(`A ${old.kind} installs nothing; retry it without --clean.`)
   const operationId = await queueAgain[way](trx, old, retry, deployment as deployments.DeploymentRow)
   await trx('operations').where({ id: operationId }).update({ retry_of: old.id })
   await trx('operation_acts').insert({ operation_id: old.id, actor: retry.actor, act: 'retry' })

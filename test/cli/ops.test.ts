@@ -356,11 +356,7 @@ test.serial('snapshots and restores are explained, cancelled and retried in thei
   t.is(await transaction(db, trx => cancelOperation(trx, actOn(waiting.operation_id))), 'ended')
   t.is((await findSnapshot(db, waiting.id))?.state, 'failed')
   t.regex((await explain(waiting.operation_id)).text, /a new snapshot can be requested at any time/)
-  await refused(
-    t,
-    retryOperation(db, { ...actOn(waiting.operation_id), force: false }),
-    /snapshot cannot be retried/,
-  )
+  await refused(t, retryOperation(db, { ...actOn(waiting.operation_id), force: false }), /snapshot cannot be retried/)
 
   const row = await queueSnapshot(db, request)
   await operations.claimNextOperation(db, { type: 'app', id: app.id })
