@@ -12,7 +12,7 @@ import { recordAct } from './ops/operator.ts'
 export function adoptCommand(program: Command): void {
   program
     .command('adopt')
-    .option('--yes', 'do it; without this option only the present state is shown')
+    .option('--yes', 'do it; without this option only the current state is shown')
     .action(async ({ yes }: { yes?: boolean }) => {
       await withInstallation(async (installation, db) => {
         if (yes) console.log(`Everything now belongs to installation ${await adopt(installation, db)}.`)

@@ -139,7 +139,7 @@ export function deployCommand(program: Command): void {
     .option('--url <url>', 'API of another platform')
     .option('--app <app>', 'id or subdomain of an application, which gets a new version; default: a new application')
     .option('--wait <seconds>', 'maximum time to follow the deployment', '600')
-    .option('--no-cache', 'install its dependencies anew, without the result of an earlier install step')
+    .option('--no-cache', 'reinstall its dependencies, without the result of an earlier install step')
     .option('--json', 'print the outcome as one JSON object; progress goes to stderr')
     .action(async (source: string, { key, url, app: to, wait, cache, json }: DeployOptions) => {
       const target = url

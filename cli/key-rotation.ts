@@ -76,7 +76,7 @@ export function secretsCommand(program: Command): void {
   secrets
     .command('check')
     .description(
-      'check that the object store, mail server, git provider, captcha provider and language models accept the present secrets',
+      'check that the object store, mail server, git provider, captcha provider and language models accept the current secrets',
     )
     .option('--json', 'as a JSON array')
     .action(async ({ json }: { json?: boolean }) => {

@@ -40,7 +40,7 @@ export function opsCommand(program: Command): void {
     .option('--limit <n>', 'maximum number of entries', '20')
     .option('--json', 'as a JSON array')
     .action(async ({ app, database, state, limit, json }: ListOptions) => {
-      if (app && database) throw new Error('Give --app or --database, not both.')
+      if (app && database) throw new Error('Specify --app or --database, not both.')
       const limits = { state: stateFrom(state), limit: wholeNumber(limit, '--limit') }
       const filter = { appId: app, databaseId: database, ...limits }
       const lines = await withInstallation((_, db) => listOperations(db, filter))
@@ -66,7 +66,7 @@ export function opsCommand(program: Command): void {
   onOne(
     ops,
     'retry',
-    'queue a failed operation again, with the same commit or archive; with --clean also the deploy of the commit that serves',
+    'retry a failed operation with the same commit or archive; with --clean, also redeploy the running commit',
     async (place, { json, force, clean }) => {
       const { config } = place.installation
       const elsewhere = { plans: plansOf(config), diskMbPer256Mb: config.host.diskMbPer256Mb }
@@ -86,8 +86,8 @@ export function opsCommand(program: Command): void {
       )
     },
   )
-    .option('--force', 'also if something newer was deployed since')
-    .option('--clean', 'install its dependencies anew, without the result of an earlier install step')
+    .option('--force', 'even if something newer has been deployed since')
+    .option('--clean', 'reinstall its dependencies, without the result of an earlier install step')
   onOne(
     ops,
     'cancel',

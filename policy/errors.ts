@@ -79,7 +79,7 @@ export function shownCode(wire: Wire, code: ErrorCode): string {
 }
 
 /** Message of DATABASE_UNAVAILABLE for a change that may have been made, and must not be retried blindly. Pages recognize it by this text. */
-export const inDoubtMessage = 'The database did not confirm whether this was done. Check before you try again.'
+export const inDoubtMessage = 'It is not known whether this was done. Check before you try again.'
 
 /** A change that may have been made, or may still be. */
 export const inDoubt = (): ApiError => new ApiError('DATABASE_UNAVAILABLE', inDoubtMessage, 2)

@@ -7,7 +7,7 @@ import { networkErrors } from './network/network-errors.ts'
 export const managementErrors = {
   ...networkErrors,
   SNAPSHOT_PROCESSING: [202, 'The snapshot is still running. It appears in the list when it is done.'],
-  SNAPSHOT_RESTORE_PROCESSING: [202, 'The restore is still running. Read its state to follow it.'],
+  SNAPSHOT_RESTORE_PROCESSING: [202, 'The restore is still running. Request its status to follow it.'],
   INVALID_FILE: [400, 'The file is not a valid zip archive.'],
   INVALID_FILENAME: [
     400,
@@ -35,10 +35,7 @@ export const managementErrors = {
   ENV_CONTENT_TOO_LONG: [400, 'The value of a variable must be at most 4096 characters.'],
   TOO_MANY_ENV_VARS: [400, 'An application can have at most 256 variables.'],
   INVALID_SNAPSHOT_ID: [400, 'The snapshotId is not the name of a snapshot.'],
-  INVALID_VERSION_ID: [
-    400,
-    'The version of a snapshot must be 24 to 96 letters, digits and the characters + / = _ . -',
-  ],
+  INVALID_VERSION_ID: [400, 'versionId must be 24 to 96 characters: letters, digits and + / = _ . -'],
   SNAPSHOT_DATABASE_MISMATCH: [400, 'The snapshot is of another type of database.'],
   INVALID_LOCALE: [400, 'The language must be pt-BR, en-US, es-ES or zh-CN.'],
   SAME_LOCALE: [400, 'The account already uses this language.'],
@@ -164,9 +161,9 @@ export const managementErrors = {
   FAILED_TO_FETCH: [502, 'The git provider could not be reached. Try again.'],
   VALIDATION_TIMEOUT: [504, 'The git provider took too long. Try again.'],
   CLUSTER_TIMEOUT: [504, 'The container host took too long.'],
-  CLUSTER_MAINTENANCE_TRY_LATER: [503, 'Provisioning is in maintenance. Try again later.'],
+  CLUSTER_MAINTENANCE_TRY_LATER: [503, 'Provisioning is paused for maintenance. Try again later.'],
   UPLOAD_BUSY: [503, 'Too many uploads are being checked. Try again in a moment.'],
-  DATABASE_UNAVAILABLE: [503, 'The database does not respond. Try again in a moment.'],
+  DATABASE_UNAVAILABLE: [503, "The platform's own database does not respond. Try again in a moment."],
   CLUSTER_UNAVAILABLE: [503, 'The container host does not respond.'],
   DEPLOYMENT_NOT_FOUND: [404, 'The deployment does not exist.'],
   AUTHENTICATION_REQUIRED: [400, 'The git server requires an access token, or refused the stored one.'],

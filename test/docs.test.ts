@@ -134,7 +134,7 @@ const pages = [
   ...readdirSync('docs', { recursive: true, encoding: 'utf8' }).map(name => `docs/${name}`),
 ].filter(name => name.endsWith('.md'))
 
-test('what the documentation points to is there', t => {
+test('everything that the documentation points to exists', t => {
   for (const page of pages)
     for (const [, target] of readFileSync(page, 'utf8').matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g))
       t.true(existsSync(join(dirname(page), target as string)), `${page} -> ${target}`)

@@ -8,7 +8,7 @@ import { leftOpen } from './kit/left-open.ts'
 
 const here = fileURLToPath(import.meta.url)
 
-test('what is left open is reported: a timer, a server, a connection, a process, a file', async t => {
+test('anything left open is reported: a timer, a server, a connection, a process, a file', async t => {
   t.deepEqual(await leftOpen(10), [])
   const timer = setTimeout(() => {}, 600_000)
   t.deepEqual(await leftOpen(0), ['Timeout'])

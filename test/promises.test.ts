@@ -47,7 +47,7 @@ test('every failure of a database names tests that exist', t => {
   for (const named of held.flat()) t.true(holds(named), `${named.file} "${named.title}"`)
 })
 
-test('what ./berth test does not run holds a promise only with the commit of its last run', t => {
+test('a test or bench that ./berth test does not run holds a promise only with the commit of its last run', t => {
   for (const { id, heldBy } of promises.filter(listed => !isOpen(listed)))
     if (namedIn(heldBy).some(isByHand)) t.truthy(lastRun(heldBy), `${id} is measured by hand`)
 })

@@ -134,9 +134,9 @@ export class DuckDbRollups {
 }
 
 /**
- * Gives each breakdown its requests of a question without filters, with the columns `b`, `t`, `v`, `n` and `s`: of the runs that had sums when
- * this was called these, and rows for all others and for what the window has of its first and last bucket. What is summed meanwhile is still read from
- * rows, so that nothing is missing or counts twice.
+ * Returns the source of each breakdown for a query without filters, with the columns `b`, `t`, `v`, `n` and `s`. Runs that were summed when
+ * this was called come from the sums; everything else, and the partial first and last bucket, comes from rows. So nothing is missing or
+ * counted twice.
  */
 export async function summedSources(
   question: Pick<Question, 'appId' | 'window'>,

@@ -79,7 +79,7 @@ export function chainTrouble(
     if (leaf.ca) return 'The certificate is that of an authority.'
     if (missing !== undefined) return `The certificate is not valid for ${missing}.`
     if (now < notBefore) return `The certificate is not valid before ${notBefore.toISOString()}.`
-    if (now >= notAfter) return `The certificate ended at ${notAfter.toISOString()}.`
+    if (now >= notAfter) return `The certificate expired at ${notAfter.toISOString()}.`
     return isChain(certificates) ? null : 'The certificates of the chain do not follow each other.'
   } catch {
     return 'The chain or the key cannot be read.' // without the reason, which may quote the key

@@ -137,7 +137,7 @@ export function hostedEngines(options: HostedEngineOptions) {
     locally,
     demandWanted,
 
-    /** What the data of an engine take that has all of them in memory. Rejects for another one. */
+    /** Memory used by the data of an in-memory engine. Rejects for other engines. */
     async memoryOf(database: DatabaseFacts): Promise<UsedMemory> {
       const { memory } = adapterOf(database)
       if (!memory) throw new Error(`The data of ${database.engine} are not in memory.`)
@@ -161,14 +161,14 @@ export function hostedEngines(options: HostedEngineOptions) {
     certificateServed: ({ id }: DatabaseFacts) => recordCertificateServed(db, id, now()),
 
     /**
-     * Resolves once the engine in this container serves its data. Rejects with ACTION_FAILED when it ended, or made no progress for 60 s. What
-     * `yields` rejects also when the database is to be stopped or deleted meanwhile, which waits for this; by default that is its own container.
+     * Resolves once the engine in this container serves its data. Rejects with ACTION_FAILED when it ended, or made no progress for 60 s. With
+     * `endsOnStop`, the default for the database's own container: also rejects if a stop or deletion of the database is waiting.
      */
     async untilServing(
       database: DatabaseFacts,
       signal: AbortSignal,
       container = databaseContainerName(database),
-      yields = container === databaseContainerName(database),
+      endsOnStop = container === databaseContainerName(database),
     ) {
       const startedAt = performance.now()
       const { serve, load } = databaseSeconds
@@ -188,7 +188,7 @@ export function hostedEngines(options: HostedEngineOptions) {
         }
         if (performance.now() - lookedAt >= lookEveryMs) {
           await progress.look()
-          if (yields) await demandWanted(database)
+          if (endsOnStop) await demandWanted(database)
           lookedAt = performance.now()
         }
         progress.demand(last)

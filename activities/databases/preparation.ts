@@ -215,7 +215,7 @@ async function settleServing({ volumes, hosted, diskMb }: PreparationOptions, da
 }
 
 /**
- * Runs work while an engine serves in a container that nobody else can reach, and stops it cleanly. `yields`: as of `untilServing`. `around`
+ * Runs work while an engine serves in a container that nobody else can reach, and stops it cleanly. `endsOnStop`: as of `untilServing`. `around`
  * is called with what starts it. What takes its place meanwhile, by the same name, is left alone.
  */
 export async function servingPrivately<T>(
@@ -223,7 +223,7 @@ export async function servingPrivately<T>(
   database: DatabaseFacts,
   signal: AbortSignal,
   work: () => Promise<T>,
-  yields = false,
+  endsOnStop = false,
   around: (begin: () => Promise<void>) => Promise<void> = begin => begin(),
 ): Promise<T> {
   const { engine, hosted } = options
@@ -237,7 +237,7 @@ export async function servingPrivately<T>(
       own = await engine.create(spec)
       await engine.start(spec.name)
     })
-    await hosted.untilServing(database, signal, spec.name, yields)
+    await hosted.untilServing(database, signal, spec.name, endsOnStop)
     const outcome = await work()
     if (own) await engine.stop(own, engines[database.engine].stop.graceSeconds)
     return outcome

@@ -25,30 +25,29 @@ interface ActOptions {
 }
 
 const undoHelp = `
-A restore makes a new volume, and keeps the one before for a day. This puts the one before in its place, by one stop and one start at the
-same address, and keeps the other for a day: undo it again to come back. If the engine does not serve the older data, it continues with
-what it has. The password stays the present one.`
+A restore creates a new volume and retains the previous one for a day. Undo swaps the two with one restart; the address and the current
+password do not change. To reverse it, run undo again within a day. If the engine cannot serve the older data, nothing changes.`
 
 const startHelp = `
-For a database that should run and does not, such as one that stays down after five crashes in a row: its crashes no longer count. The end
-of its log says why it crashed: berth databases explain <id>. What its owner has stopped, its owner starts.`
+For a database that should be running but is down, such as after five crashes in a row: the crash counter is reset. The end of its log shows
+why it crashed: berth databases explain <id>. A database that its owner stopped can only be started by its owner.`
 
 /** `berth databases undo` and `start`. */
 export function actCommands(databases: Command): void {
   databases
     .command('undo')
-    .description('go back to the data before the last restore, which are kept for a day')
+    .description('return to the data before the last restore, which is retained for a day')
     .argument('<id>', idWords)
     .option('--yes', 'do not ask for confirmation')
-    .option('--wait <seconds>', 'maximum time to wait until it serves', '300')
+    .option('--wait <seconds>', 'maximum time to wait until it is running', '300')
     .option('--json', 'print the outcome as one JSON object')
     .addHelpText('after', undoHelp)
     .action(undo)
   databases
     .command('start')
-    .description('start a database that should run and stays down')
+    .description('start a database that should be running but is down')
     .argument('<id>', idWords)
-    .option('--wait <seconds>', 'maximum time to wait until it serves', '120')
+    .option('--wait <seconds>', 'maximum time to wait until it is running', '120')
     .option('--json', 'print the outcome as one JSON object')
     .addHelpText('after', startHelp)
     .action(start)
@@ -67,8 +66,8 @@ async function undo(start: string, { yes, wait, json }: ActOptions): Promise<voi
     const operation = await performAct(place, database, 'databases.undo', queueUndo)
     const kept = (await findOperatedDatabase(db, id))?.retired_until
     const words = [
-      `The database ${oneLine(name)} has the data from before ${change}.`,
-      `What it had until now is kept${kept ? ` until ${clock(kept)}Z` : ''}: berth databases undo ${id.slice(0, 8)} brings it back.`,
+      `The database ${oneLine(name)} now has the data from before ${change}.`,
+      `Its previous data is retained${kept ? ` until ${clock(kept)}Z` : ''}. To restore it: berth databases undo ${id.slice(0, 8)}`,
     ]
     report(operation, words.join('\n'), json)
   })
@@ -82,12 +81,12 @@ async function lastChange(db: Db, id: string): Promise<string> {
 
 function prospect({ id, name, owner_email: owner, status }: OperatedDatabase, change: string): string {
   return [
-    oneLine(`The database ${name} (${id}) of ${owner} gets the data back that it had before ${change}.`),
-    '  What was written since then will no longer be in it. That is kept for a day: another undo brings it back.',
+    oneLine(`The database ${name} (${id}) of ${owner} returns to the data that it had before ${change}.`),
+    '  Data written since then is removed from it, but retained for a day: another undo restores it.',
     status === 'running'
-      ? '  It is away for some seconds, and every connection ends. The password stays the present one.'
-      : '  The password stays the present one.',
-    'Go back?',
+      ? '  It is unavailable for a few seconds, and its connections are closed. The current password does not change.'
+      : '  The current password does not change.',
+    'Continue?',
   ].join('\n')
 }
 

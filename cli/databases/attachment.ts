@@ -77,7 +77,7 @@ async function assertPossible(db: Db, database: DatabaseRow, app: AppRow): Promi
   const pending = await findNewPassword(db, database.id)
   if (pending)
     throw new Error(
-      `The database is being given a password: operation ${pending.id.slice(0, 8)} (${pending.kind}). Try again once it has ended.`,
+      `The password of the database is being set: operation ${pending.id.slice(0, 8)} (${pending.kind}). Try again when it has finished.`,
     )
 }
 
@@ -107,4 +107,4 @@ const taken = (variable: string): Error =>
   )
 
 const apart = (app: AppRow, database: DatabaseRow, { host, port }: DatabaseAddress): string =>
-  `They are on different hosts (${app.host_id} and ${database.host_id}): ${host} must lead to host ${database.host_id}, and its DATABASE_BIND must be an address that applications reach at port ${port}.`
+  `They are on different hosts (${app.host_id} and ${database.host_id}): ${host} must resolve to host ${database.host_id}, and its DATABASE_BIND must be an address that applications reach at port ${port}.`

@@ -60,14 +60,14 @@ function factsOf(story: DatabaseStory, now: Date): [string, string | null | unde
     ['volume', `${databaseVolume({ id, generation })}, generation ${generation}`],
     ['undo of its restore', undoWords(story, now)],
     ['last drill', story.drill && `${clock(story.drill.ended_at)}Z ${drillWords(story.drill)}`],
-    ['recorded as', `${database.status}, to be ${database.desired_state}`],
+    ['state', `${database.status}, desired: ${database.desired_state}`],
     ['running since', startedAt && clock(startedAt)],
-    ['last end', exitAt && exitWords(database, now)],
+    ['last exit', exitAt && exitWords(database, now)],
     ['crashes in a row', database.restarts ? String(database.restarts) : null],
     ['next restart', database.restart_at && clock(database.restart_at)],
-    ['password', `generation ${database.password_generation}; stored nowhere, its owner can reset it`],
+    ['password', `generation ${database.password_generation}; not stored; its owner can reset it`],
     ...restorableFacts(story.restorable, now),
-    ['certificate', endsAt ? `ends ${clock(endsAt)}` : 'none yet'],
+    ['certificate', endsAt ? `expires ${clock(endsAt)}` : 'none yet'],
     ['created', clock(database.created_at)],
   ]
 }
@@ -75,7 +75,7 @@ function factsOf(story: DatabaseStory, now: Date): [string, string | null | unde
 function imageWords({ image, host }: DatabaseStory): string {
   if (image === 'ready') return `ready on host ${host?.id}`
   return image === null
-    ? 'NOT REPORTED by its host: it is being prepared, or the host has not looked yet'
+    ? 'NOT REPORTED by its host: it is being prepared, or the host has not checked yet'
     : `NOT AVAILABLE: ${image}`
 }
 

@@ -26,7 +26,7 @@ export function databaseTable(databases: readonly OperatedDatabase[], hosts: Hos
 function certificateWords(endsAt: Date | null, now: Date): string {
   if (!endsAt) return 'none yet'
   const day = endsAt.toISOString().slice(0, 10)
-  return endsAt <= now ? `ENDED ${day}` : `until ${day}`
+  return endsAt <= now ? `EXPIRED ${day}` : `until ${day}`
 }
 
 /** The same as one entry for scripts: exactly these keys, which docs/json-output.md lists. */

@@ -43,8 +43,8 @@ function lost({ database: { id, lost_with: hostId } }: DatabaseStory): Found {
   return hostId === null
     ? null
     : {
-        problem: `Its data were lost with host ${hostId}.`,
-        remedy: `Berth has no copy but its snapshots: its owner deletes it (DELETE /v2/databases/${id}), creates another, and restores one there`,
+        problem: `Its data was lost with host ${hostId}.`,
+        remedy: `Berth has no copy except its snapshots: its owner must delete it (DELETE /v2/databases/${id}), create another, and restore a snapshot there`,
       }
 }
 
@@ -52,7 +52,7 @@ function hostProblem({ host, database }: DatabaseStory, now: Date): Found {
   if (host?.reachable) return null
   const seen = !host || host.last_seen_at.getTime() === 0 ? 'it has left' : `last seen ${since(host.last_seen_at, now)}`
   return {
-    problem: `Host ${database.host_id} is silent, ${seen}: operations wait for it. The database itself may still serve.`,
+    problem: `Host ${database.host_id} is silent, ${seen}: operations wait for it. The database itself may still work.`,
     remedy: `on that machine start Berth, or see: berth logs host. If the host is lost for good: berth hosts forget ${database.host_id}`,
   }
 }
@@ -69,16 +69,16 @@ function slowOperation({ database: { pending }, holds }: DatabaseStory, now: Dat
 /** One that runs needs its image at the next start only. */
 function imageProblem({ image, host, database }: DatabaseStory): Found {
   if (image === 'ready' || !host?.reachable || database.lost_with) return null
-  const when = database.status === 'running' ? 'It runs, but may not start again' : 'It may not start'
+  const when = database.status === 'running' ? 'It runs, but cannot be restarted' : 'It cannot be started'
   if (image === null)
     return {
       problem: `${when}: host ${host.id} is still preparing the image ${database.image}.`,
-      remedy: 'wait some minutes; if it stays like this: berth logs host',
+      remedy: 'wait a few minutes; if this does not change: berth logs host',
     }
   const [why = '', ...rest] = image.split('\n')
   return {
     problem: `${when}: the image ${database.image} is not on host ${host.id}. ${why}`,
-    remedy: rest.join(' ') || 'offer its type again on that host, or load the image there',
+    remedy: rest.join(' ') || 'offer its engine again on that host, or load the image there',
   }
 }
 
@@ -91,21 +91,21 @@ function engineProblem({ database, host, figures, operations }: DatabaseStory, n
     }
   if (state === 'restarting')
     return {
-      problem: `Its engine ${exitWords(database, now)}, and is started again.`,
-      remedy: `wait; after ${restartRules.delaysSeconds.length} restarts in a row it stays down. ${causeOf(database)}`,
+      problem: `Its engine ${exitWords(database, now)}, and is being restarted.`,
+      remedy: `wait; after ${restartRules.delaysSeconds.length} restarts in a row it is not restarted again. ${causeOf(database)}`,
     }
   if (state !== 'down' && !(state === 'exited' && database.exit_at)) return null
   const [last] = operations
   const failed = last?.kind === 'start' && last.state === 'error' ? last : null
   if (failed && awaitsStart(database) && isOfThisEnd({ exitAt: database.exit_at, failedAt: failed.finished_at }))
     return {
-      problem: 'Its engine does not run, because its host could not start it.',
-      remedy: `berth ops explain ${failed.id.slice(0, 8)} says why: remove the cause. Its host tries again at least every ${returnDelay.maxSeconds / 60} minutes`,
+      problem: 'Its engine is not running, because its host could not start it.',
+      remedy: `berth ops explain ${failed.id.slice(0, 8)} shows why: remove the cause. Its host tries again at least every ${returnDelay.maxSeconds / 60} minutes`,
     }
   const anew =
     state === 'down'
       ? `start it: berth databases start ${database.id}`
-      : `its owner starts it: POST /v2/databases/${database.id}/start`
+      : `its owner must start it: POST /v2/databases/${database.id}/start`
   const again = failed ? `start it: berth ops retry ${failed.id.slice(0, 8)}` : anew
   return {
     problem: `Its engine ${exitWords(database, now)}${state === 'down' ? `, crashed ${database.restarts} times in a row, and stays down` : ''}.`,
@@ -124,22 +124,22 @@ function causeOf({
   exit_code: code,
 }: DatabaseStory['database']): string {
   if (oom)
-    return `It needs more than its ${ramMb} MB: its owner gives it more (PATCH /v2/databases/${id}, {"ram": ...}).`
+    return `It needs more than its ${ramMb} MB: its owner can give it more memory (PATCH /v2/databases/${id}, {"ram": ...}).`
   return code === killed
-    ? `Something outside killed it, and not for lack of its own memory: see dmesg and the container engine's log on host ${hostId}.`
-    : 'The end of its log says why: remove the cause first.'
+    ? `It was killed from outside, not because it ran out of memory: see dmesg and the container engine's log on host ${hostId}.`
+    : 'The end of its log shows why: remove the cause first.'
 }
 
 function suspension({ database: { owner_email: owner }, suspended, blocked }: DatabaseStory): Found {
   if (blocked)
     return {
-      problem: `The account of its owner, ${owner}, is blocked: the owner can request nothing.`,
+      problem: `The account of its owner, ${owner}, is blocked and cannot make requests.`,
       remedy: `berth users unblock ${owner}`,
     }
   return suspended
     ? {
-        problem: `The plan of its owner, ${owner}, has ended: it was stopped for that, and may not start.`,
-        remedy: `berth users set-plan ${owner} --plan <plan>; then its owner starts it, nothing starts by itself`,
+        problem: `The plan of its owner, ${owner}, has ended, so it was stopped and cannot be started.`,
+        remedy: `berth users set-plan ${owner} --plan <plan>; then its owner must start it; nothing starts automatically`,
       }
     : null
 }
@@ -149,16 +149,16 @@ function memoryProblem({ figures, database }: DatabaseStory): Found {
   const { memoryBytes, memoryLimitBytes } = figures.stats
   if (!memoryLimitBytes || memoryBytes < memoryLimitBytes * nearlyFull) return null
   return {
-    problem: `It uses ${megabytes(memoryBytes)} of its ${megabytes(memoryLimitBytes)} of memory, what it caches included.`,
-    remedy: `if it ends for lack of memory, its owner gives it more: PATCH /v2/databases/${database.id}, {"ram": ...}`,
+    problem: `It uses ${megabytes(memoryBytes)} of its ${megabytes(memoryLimitBytes)} of memory, including its caches.`,
+    remedy: `if it runs out of memory, its owner can give it more: PATCH /v2/databases/${database.id}, {"ram": ...}`,
   }
 }
 
 function diskProblem({ figures, diskMb, database }: DatabaseStory): Found {
   if (!figures || figures.storageBytes < diskMb * MiB * nearlyFull) return null
   return {
-    problem: `Its data take ${megabytes(figures.storageBytes)} of its ${diskMb} MB of disk.`,
-    remedy: `its owner deletes data, or gives it more memory, and with it more disk: PATCH /v2/databases/${database.id}, {"ram": ...}`,
+    problem: `Its data uses ${megabytes(figures.storageBytes)} of its ${diskMb} MB of disk.`,
+    remedy: `its owner can delete data, or give it more memory, which includes more disk: PATCH /v2/databases/${database.id}, {"ram": ...}`,
   }
 }
 
@@ -169,38 +169,38 @@ function readOnlyProblem({ figures, diskMb, database }: DatabaseStory, now: Date
   const share = figures
     ? `disk ${Math.round((figures.storageBytes / (diskMb * MiB)) * 100)} % full`
     : 'its disk is full'
-  const more = `grow it by at least ${Math.ceil(diskMb / 10)} MB of disk, which come with memory: PATCH /v2/databases/${id}, {"ram": ...} above ${ramMb}`
+  const more = `add at least ${Math.ceil(diskMb / 10)} MB of disk, which comes with memory: PATCH /v2/databases/${id}, {"ram": ...} above ${ramMb}`
   return {
     problem: `It has been read-only for ${age(readOnlySince, now)}: ${share}.`,
-    remedy: `its owner ${waysToReduce[engine]}${more}. It admits writes again below ${diskWarnings.writableAgain * 100} %`,
+    remedy: `its owner can ${waysToReduce[engine]}${more}. It becomes writable again below ${diskWarnings.writableAgain * 100} %`,
   }
 }
 
 /** How an owner makes room in a database that refuses what adds data. */
 const waysToReduce: Readonly<Record<DatabaseStory['database']['engine'], string>> = {
-  postgres: 'drops or truncates tables after SET default_transaction_read_only = off; or ',
-  redis: 'deletes keys; or ',
-  mongo: 'drops collections; or ',
-  mysql: 'cannot delete by itself here: ',
+  postgres: 'drop or truncate tables after SET default_transaction_read_only = off; or ',
+  redis: 'delete keys; or ',
+  mongo: 'drop collections; or ',
+  mysql: 'only ',
 }
 
 function renewalProblem({ database }: DatabaseStory, now: Date): Found {
   const { renewal_failures: failures, certificate_renew_at: next, pending } = database
   if (failures === 0 || pending?.kind === 'certify') return null
-  const when = next && next > now ? `in ${age(now, next)}` : 'when it runs'
+  const when = next && next > now ? `in ${age(now, next)}` : 'when the database runs'
   return {
-    problem: `Its certificate is due to be renewed, and ${failures === 1 ? 'that has failed' : `${failures} attempts in a row have failed`}; the next one comes ${when}.`,
-    remedy: `the last operation "certify" below says why: berth ops explain <its id>`,
+    problem: `Its certificate is due for renewal, and ${failures === 1 ? 'the first attempt has failed' : `${failures} attempts in a row have failed`}; the next attempt is ${when}.`,
+    remedy: `the last operation "certify" below shows why: berth ops explain <its id>`,
   }
 }
 
 function certificateProblem({ database }: DatabaseStory, now: Date): Found {
   const { id, certificate_ends_at: endsAt, lost_with: lostWith } = database
   if (!endsAt || lostWith || endsAt.getTime() - now.getTime() > certificateNoticeDays * 86_400_000) return null
-  const when = endsAt <= now ? `ended ${age(endsAt, now)} ago` : `ends in ${age(now, endsAt)}`
+  const when = endsAt <= now ? `expired ${age(endsAt, now)} ago` : `expires in ${age(now, endsAt)}`
   return {
     problem: `Its certificate ${when}${endsAt <= now ? ': clients that verify it refuse to connect' : ''}.`,
-    remedy: `while it runs, its owner replaces it: POST /v2/databases/${id}/credentials/reset, {"reset":"certificate"}`,
+    remedy: `while it runs, its owner can replace it: POST /v2/databases/${id}/credentials/reset, {"reset":"certificate"}`,
   }
 }
 
@@ -208,8 +208,8 @@ function certificateProblem({ database }: DatabaseStory, now: Date): Found {
 function snapshotProblem({ database: { id, snapshot_warn_at: warnAt, lost_with: lostWith } }: DatabaseStory): Found {
   if (warnAt !== null || lostWith) return null
   return {
-    problem: `No snapshot of it has succeeded for over ${automaticSnapshotRules.warnDays} days.`,
-    remedy: `see why the last ones failed: berth ops list --database ${id.slice(0, 8)}, berth ops explain; or take one: POST /v2/databases/${id}/snapshots`,
+    problem: `No snapshot of it has succeeded for more than ${automaticSnapshotRules.warnDays} days.`,
+    remedy: `see why the last ones failed: berth ops list --database ${id.slice(0, 8)}, berth ops explain; or create one: POST /v2/databases/${id}/snapshots`,
   }
 }
 
@@ -218,12 +218,12 @@ function drillProblem({ triedDrill, preventedDrill, database: { id } }: Database
   if (triedDrill?.outcome === 'failed')
     return {
       problem: `Its snapshot could not be restored in the drill that ended ${since(triedDrill.ended_at, now)}: ${triedDrill.reason}`,
-      remedy: `take a new snapshot (POST /v2/databases/${id}/snapshots), then: ${again}`,
+      remedy: `create a new snapshot (POST /v2/databases/${id}/snapshots), then: ${again}`,
     }
   if (!preventedDrill) return null
   const { host_id: hostId, ended_at: endedAt, reason } = preventedDrill
   return {
-    problem: `No drill of it has succeeded for a long time: the one that ended ${since(endedAt, now)} could not try its snapshot on host ${hostId}: ${reason}`,
+    problem: `No drill of it has succeeded for a long time: the one that ended ${since(endedAt, now)} could not test its snapshot on host ${hostId}: ${reason}`,
     remedy: `remove the cause, then: ${again}`,
   }
 }

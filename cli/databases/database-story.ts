@@ -109,7 +109,7 @@ async function holdsOf(config: Config, db: Db, operationId: string, now: Date): 
 async function logEnd(read: () => Promise<string | null>): Promise<LogEnd> {
   try {
     const text = await read()
-    if (text === null) return { why: 'its host has no container of it, so there is no log' }
+    if (text === null) return { why: 'its container is missing, so there is no log' }
     return { lines: text.trimEnd().split('\n').filter(Boolean).slice(-logLines) }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error

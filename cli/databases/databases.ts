@@ -28,24 +28,24 @@ interface AttachOptions {
 
 const help = `
 Examples:
-  berth databases list --host h2                  what is on one host, and in which state
-  berth databases explain 3fd1                    why a database does not serve, and what to do
+  berth databases list --host h2                  the databases of one host, with their state
+  berth databases explain 3fd1                    why a database is down, and what to do
   berth databases attach 3fd1 65aa --name CACHE   the application gets CACHE_URL at its next restart
-  berth databases undo 3fd1                       back to the data before the last restore
-  berth databases upgrade --all --dry-run         which databases would get another minor version
+  berth databases undo 3fd1                       return to the data before the last restore
+  berth databases upgrade --all --dry-run         which databases would be upgraded
   berth databases drill --list                    evidence that snapshots can be restored
-What waits or runs: berth ops list --database <id>. Accounts create, stop and delete databases themselves, with the API.`
+Operations of a database: berth ops list --database <id>. Accounts create, stop and delete databases through the API.`
 
 const attachHelp = `
-The variable is <NAME>_URL; NAME comes from the name of the database, in upper case, with _ for everything but letters and digits.
-The URL has the password, so it is never printed. Nothing is restarted: the application reads it at its next start or restart.
+The variable is <NAME>_URL; NAME is the name of the database in upper case, with _ for everything except letters and digits.
+The URL contains the password, so it is never printed. Nothing is restarted: the application reads it at its next start or restart.
 After the owner has reset the password, attach the database again.`
 
 export function databasesCommand(program: Command): void {
   const databases = program.command('databases').addHelpText('after', help)
   databases
     .command('list', { isDefault: true })
-    .description('every database, newest first: owner, engine, place, state, end of its certificate')
+    .description('every database, newest first: owner, engine, host, state, expiry of its certificate')
     .option('--user <user>', 'only those of an account: id or e-mail address')
     .option('--host <name>', 'only those of a host')
     .option('--limit <n>', 'maximum number of entries', '100')
@@ -63,7 +63,7 @@ export function databasesCommand(program: Command): void {
     .argument('<database>', idWords)
     .argument('<app>', idWords)
     .option('--name <name>', 'the variable is <name>_URL; default: from the name of the database')
-    .option('--force', 'also if the application has another variable of this name')
+    .option('--force', 'replace a variable of this name that the application already has')
     .option('--json', 'as one JSON object, without the URL')
     .addHelpText('after', attachHelp)
     .action(attach)

@@ -31,13 +31,13 @@ interface DrillOptions {
 
 const help = `
 The newest snapshot is restored into a scratch engine, on another host where one has the image and room, and its contents are compared
-with those recorded when it was taken. Nothing that serves is touched, and nothing of the copy stays; a host does one at a time. Berth does
-this by itself every DATABASE_DRILL_DAYS days. The evidence is kept for 400 days: --list shows it, newest first.`
+with those recorded when it was taken. The running database is not touched, and the copy is removed. Each host runs one drill at a time. Berth
+runs drills automatically every DATABASE_DRILL_DAYS days. The evidence is retained for 400 days: --list shows it, newest first.`
 
 export function drillCommand(databases: Command): void {
   databases
     .command('drill')
-    .description('prove that the newest snapshot of a database can be restored, without touching what serves')
+    .description('prove that the newest snapshot of a database can be restored, without touching the running database')
     .argument('[id]', idWords)
     .option('--all', 'every database that has a snapshot, one after the other')
     .option('--list', 'do nothing; show the evidence of earlier drills')
@@ -50,7 +50,7 @@ export function drillCommand(databases: Command): void {
 
 async function drill(start: string | undefined, { all, list, limit, wait, json }: DrillOptions): Promise<void> {
   const most = limitFrom(limit)
-  if (!list && (start === undefined) === !all) throw new Error('Give one database, or --all; or --list.')
+  if (!list && (start === undefined) === !all) throw new Error('Specify one database, --all or --list.')
   await withInstallation(async (installation, db) => {
     const place = { installation, db, waitSeconds: secondsFrom(wait) }
     const databaseId = start === undefined ? undefined : await databaseIdFrom(db, start)
@@ -82,7 +82,7 @@ async function drillEach(
     })
     if (ended instanceof ActRefused) {
       if (one) throw ended
-      if (!json) console.log(`${of}: left out. ${ended.message}`)
+      if (!json) console.log(`${of}: skipped. ${ended.message}`)
       continue
     }
     const shown = await findDrill(db, ended.id)
@@ -99,11 +99,13 @@ export function drillWords(evidence: DrillEvidence): string {
   const { outcome, host_id: hostId, snapshot_at: taken, size, reason } = evidence
   const of = taken ? `the snapshot of ${clock(taken)}Z` : 'the snapshot'
   if (outcome === 'prevented')
-    return oneLine(`PREVENTED on host ${hostId} after ${drillSeconds(evidence)} s: ${of} could not be tried. ${reason}`)
+    return oneLine(
+      `PREVENTED on host ${hostId} after ${drillSeconds(evidence)} s: ${of} could not be tested. ${reason}`,
+    )
   if (outcome === 'failed')
     return oneLine(`FAILED on host ${hostId} after ${drillSeconds(evidence)} s: ${of} could not be restored. ${reason}`)
   const bytes = size === null ? '' : ` (${Math.ceil(Number(size) / 1024)} KB)`
-  return `good: ${of}${bytes} was restored on host ${hostId} in ${drillSeconds(evidence)} s, with the contents that were recorded`
+  return `good: ${of}${bytes} was restored on host ${hostId} in ${drillSeconds(evidence)} s, and its contents match those recorded`
 }
 
 function drillTable(evidence: readonly DrillEvidence[]): string {
@@ -154,21 +156,21 @@ export async function drillFinding(db: Db, everyDays: number): Promise<Finding> 
   if (failing.length > 0) {
     states.push(`SNAPSHOTS OF ${failing.length} DATABASES COULD NOT BE RESTORED: ${idsOf(failing)}`)
     remedies.push(
-      `why: berth databases drill --list; take a new snapshot of each, then berth databases drill ${shortId(failing[0]!)}`,
+      `why: berth databases drill --list; create a new snapshot of each, then berth databases drill ${shortId(failing[0]!)}`,
     )
   }
   const [last] = prevented
   if (last) {
     states.push(
-      `SNAPSHOTS OF ${prevented.length} DATABASES WERE NOT TRIED FOR ${2 * everyDays} DAYS: ${idsOf(prevented)}`,
+      `SNAPSHOTS OF ${prevented.length} DATABASES HAVE NOT BEEN TESTED FOR ${2 * everyDays} DAYS: ${idsOf(prevented)}`,
     )
     remedies.push(
-      oneLine(`host ${last.host_id} could not try that of ${shortId(last)}: ${last.reason}`),
+      oneLine(`host ${last.host_id} could not test that of ${shortId(last)}: ${last.reason}`),
       `remove the cause, then berth databases drill ${shortId(last)}`,
     )
   }
   if (states.length > 0) return { name, state: states.join('; '), remedy: remedies.join('; ') }
-  return { name, state: newest ? `no failure is open; the last one ended ${clock(newest.ended_at)}Z` : 'none yet' }
+  return { name, state: newest ? `no failures; the last one finished ${clock(newest.ended_at)}Z` : 'none yet' }
 }
 
 const shortId = ({ database_id: id }: DrillEvidence): string => id.slice(0, 8)

@@ -37,12 +37,12 @@ function standInFinding(
 ): Finding[] {
   if (!isOn || !offered.includes('mongo')) return []
   const users = hosts.filter(({ database_images: images }) => real.some(image => images[image] !== 'ready'))
-  const where = users.length ? `; it serves on ${users.map(({ id }) => id).join(', ')}` : '; no host needs it'
+  const where = users.length ? `; it is used on ${users.map(({ id }) => id).join(', ')}` : '; no host needs it'
   return [
     {
       name: 'mongo',
-      state: `MONGO_STAND_IN is on: SecantusDB, which is no MongoDB and beta, serves where MongoDB is not available${where}`,
-      remedy: 'if strangers have accounts, remove MONGO_STAND_IN and restart; databases that it serves stay on it',
+      state: `MONGO_STAND_IN is on: where MongoDB is not available, SecantusDB (beta, not MongoDB) is used instead${where}`,
+      remedy: 'if strangers have accounts, remove MONGO_STAND_IN and restart; databases that use it stay on it',
     },
   ]
 }

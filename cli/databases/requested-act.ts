@@ -38,7 +38,7 @@ export async function performAct(
 /** Why an act has not succeeded (yet), and where to read more. */
 export function unsuccessful(operation: OperationRow<string>): string {
   const { id, kind, state, code, message, target_id: databaseId } = operation
-  if (isPending(operation)) return `The ${kind} is not over yet and continues: berth ops explain ${id.slice(0, 8)}`
+  if (isPending(operation)) return `The ${kind} has not finished yet and continues: berth ops explain ${id.slice(0, 8)}`
   const why = [code, message].filter(Boolean).join(': ')
   const words = state === 'cancelled' ? 'was cancelled' : 'FAILED'
   return oneLine(`The ${kind} ${words}: ${why}\nSee: berth databases explain ${databaseId.slice(0, 8)}`)

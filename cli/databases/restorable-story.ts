@@ -34,7 +34,10 @@ export function restorableFacts(story: RestorableStory | null, now: Date): [stri
     ['restorable', times.length > 0 ? times.join(', and ') : 'NOT YET: there is no base backup'],
     ['base backups', `${backups}, ${last}${failed(state?.backup_failure, state?.backup_failed_at)}`],
     ['WAL files', state ? `${state.waiting} waiting${failed(state.failure, state.failed_at)}` : null],
-    ['left out', state?.gap_at ? `WAL files, last ${clock(state.gap_at)}: the archive was full or damaged` : null],
+    [
+      'gap',
+      state?.gap_at ? `WAL files are missing, last ${clock(state.gap_at)}: the archive was full or damaged` : null,
+    ],
   ]
 }
 

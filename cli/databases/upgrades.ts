@@ -26,21 +26,23 @@ interface UpgradeOptions {
 }
 
 const help = `
-A database keeps the image that it was first started with, whatever is loaded or pulled under the same name later. An upgrade takes the
-image that its host has under that name now, by one stop and one start, and is over once its owner can log in; otherwise it continues
-with the former image. Versions stay: a name has one major version. An engine may change its files for a newer minor version so that the
-former one cannot read them: a good snapshot of the last 24 hours is then the way back, and demanded. What is stopped stays stopped; the image
-is tried where no client reaches it.
-With --all one after the other, host by host, until the first that fails. If the command is interrupted, run it again.`
+A database keeps the image it was first started with, even if a newer one is pulled under the same name. An upgrade switches to the newer
+image with one restart. If the database does not work with it, the old image is used again. The major version never changes. A newer minor
+version may change the files so that the old one cannot read them, so a good snapshot from the last 24 hours is required. A stopped database
+stays stopped; the image is tested where no client can connect.
+--all upgrades one database after the other, host by host, and stops at the first failure. If interrupted, run it again.`
 
 export function upgradeCommand(databases: Command): void {
   databases
     .command('upgrade')
-    .description('continue with the image that the host has under the name of its image now: the minor version')
+    .description('upgrade a database to the minor version of the image that is now on its host')
     .argument('[id]', idWords)
     .option('--all', 'every database, one after the other, until the first failure')
-    .option('--without-snapshot', 'also what has no snapshot of the last 24 hours, and so no way back')
-    .option('--dry-run', 'only show which image each has, and which one it would get')
+    .option(
+      '--without-snapshot',
+      'also upgrade databases without a snapshot from the last 24 hours; these cannot be rolled back',
+    )
+    .option('--dry-run', 'only show the image of each database and the one it would get')
     .option('--yes', 'do not ask for confirmation')
     .option('--wait <seconds>', 'maximum time to wait for each', '600')
     .option('--json', 'as a JSON array')
@@ -50,7 +52,7 @@ export function upgradeCommand(databases: Command): void {
 
 async function upgrade(start: string | undefined, options: UpgradeOptions): Promise<void> {
   const { all, withoutSnapshot, dryRun, yes, wait, json } = options
-  if ((start === undefined) === !all) throw new Error('Give one database, or --all.')
+  if ((start === undefined) === !all) throw new Error('Specify one database, or --all.')
   await withInstallation(async (installation, db) => {
     const place = { installation, db, waitSeconds: secondsFrom(wait) }
     const candidates = await candidatesOf(db, start, Boolean(withoutSnapshot))
@@ -100,11 +102,11 @@ function planOf(
 
 const planWords: Record<Plan, string> = {
   upgrade: 'would be upgraded',
-  current: 'has the present image',
-  'not recorded': 'unknown: not started since images are recorded; an upgrade compares',
+  current: 'has the current image',
+  'not recorded': 'unknown: its image is recorded at the next start',
   'host silent': 'HOST IS SILENT: cannot be upgraded now',
-  'no snapshot': 'HAS NO SNAPSHOT OF THE LAST 24 HOURS: is refused',
-  'no image': 'ITS HOST HAS NO SUCH IMAGE, or has not looked yet',
+  'no snapshot': 'HAS NO SNAPSHOT FROM THE LAST 24 HOURS: cannot be upgraded',
+  'no image': 'ITS HOST HAS NO SUCH IMAGE, or has not checked yet',
 }
 
 /** Docker's short form. */
@@ -129,7 +131,7 @@ function prospect(candidates: readonly Candidate[]): string {
   const what =
     candidates.length === 1 ? `The database ${oneLine(first!.database.name)}` : `Each of ${candidates.length} databases`
   return [
-    `${what} continues with the present image of its host, if it has another one. It is then away for some seconds, and its connections end.`,
+    `${what} is upgraded to the current image of its host, if that is another one. It is unavailable for a few seconds, and its connections are closed.`,
     'Upgrade?',
   ].join('\n')
 }
@@ -151,7 +153,7 @@ async function upgradeEach(place: ActPlace, candidates: readonly Candidate[], js
   const done = outcomes.filter(({ state }) => state === 'success').length
   const left = candidates.length - done - 1
   if (failure !== null) throw new Error(`${failure}${left > 0 ? `\nStopped here: ${left} more were not touched.` : ''}`)
-  if (!json && candidates.length !== 1) console.log(`${done} databases have the present image of their host.`)
+  if (!json && candidates.length !== 1) console.log(`${done} databases have the current image of their host.`)
 }
 
 /** Ids of images. */
@@ -166,7 +168,7 @@ const imagesOf = ({ input }: OperationRow<string>, { database, offered }: Candid
   (input.images as Images | undefined) ?? { from: database.image_id, to: offered }
 
 const doneWords = ({ from, to }: Images): string =>
-  from === to ? `has the present image already, ${shortId(to)}` : `upgraded from ${shortId(from)} to ${shortId(to)}`
+  from === to ? `already has the current image, ${shortId(to)}` : `upgraded from ${shortId(from)} to ${shortId(to)}`
 
 /** The operation, unless there was none, and why it has not succeeded, or null. */
 async function upgradeOne(
@@ -184,7 +186,7 @@ async function upgradeOne(
     if (operation.state === 'success') return { operation, why: null }
     return {
       operation,
-      why: `${unsuccessful(operation)}${hasFormerImage(operation) ? ' It has its former image.' : ''}`,
+      why: `${unsuccessful(operation)}${hasFormerImage(operation) ? ' It has its former image again.' : ''}`,
     }
   } catch (error) {
     if (error instanceof ActRefused) return { operation: null, why: error.message }
@@ -193,7 +195,7 @@ async function upgradeOne(
 }
 
 const withoutWayBack = ({ id }: OperatedDatabase): string =>
-  `it has no good snapshot of the last ${wayBack.snapshotHours} hours, which is the way back when the engine changes its files. Its owner takes one: POST /v2/databases/${id}/snapshots. Or give --without-snapshot.`
+  `it has no good snapshot from the last ${wayBack.snapshotHours} hours, which is needed to roll back if the engine changes its files. Its owner can create one: POST /v2/databases/${id}/snapshots. Or use --without-snapshot.`
 
 /** Unless it continues, or could not go back: then its message says what it has. */
 const hasFormerImage = (operation: OperationRow<string>): boolean =>

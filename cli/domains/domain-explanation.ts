@@ -53,9 +53,9 @@ function factsOf({ domain, ordered, workflow }: DomainStory): [string, string | 
     ['records seen', seen || 'none'],
     ['requests', domain.points ? 'arrive here' : 'do not arrive here'],
     ['proved', domain.proved_at && clock(domain.proved_at)],
-    ['last look', domain.looked_at && `${clock(domain.looked_at)}, number ${domain.looks}`],
-    ['next look', clock(domain.look_at)],
-    ['certificate', certificate ? `of ${certificate.issuer}, ends ${clock(certificate.not_after!)}` : 'none'],
+    ['last check', domain.looked_at && `${clock(domain.looked_at)}, number ${domain.looks}`],
+    ['next check', clock(domain.look_at)],
+    ['certificate', certificate ? `of ${certificate.issuer}, expires ${clock(certificate.not_after!)}` : 'none'],
     ['renews', certificate?.renew_at ? clock(certificate.renew_at) : null],
     [
       'proxies',

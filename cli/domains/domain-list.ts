@@ -7,7 +7,7 @@ const dayOr = (date: Date | null): string => (date ? day(date) : '-')
 /** `berth domains list` for people. */
 export function domainTable(domains: readonly ListedDomain[], context: DomainContext): string {
   if (domains.length === 0) return 'No domains.'
-  const head = ['DOMAIN', 'OWNER', 'APPS', 'NEXT LOOK', 'STATE']
+  const head = ['DOMAIN', 'OWNER', 'APPS', 'NEXT CHECK', 'STATE']
   const rows = domains.map(domain => [
     domain.hostname,
     domain.owner_id ?? 'the platform',
@@ -29,19 +29,19 @@ export function domainView(domain: ListedDomain, context: DomainContext) {
   }
 }
 
-/** `berth certificates list` for people: the one that ends first at the top. */
+/** `berth certificates list` for people: the one that expires first at the top. */
 export function certificateTable(domains: readonly ListedDomain[], context: DomainContext): string {
   const { now } = context
   const all = withCertificate(domains)
   if (all.length === 0) return 'No certificates. Custom domains get one once they are proved, if EDGE_TLS is not off.'
-  const head = ['NAME', 'ISSUER', 'ENDS', 'RENEWS', 'PROXIES', 'NEXT TRY AND WHY']
+  const head = ['NAME', 'ISSUER', 'EXPIRES', 'RENEWS', 'PROXIES', 'NEXT TRY AND WHY']
   const rows = all.map(domain => {
     const { hostname, certificate } = domain
     const failure = failureOf(domain, context)
     return [
       hostname,
       certificate.issuer ?? '-',
-      `${dayOr(certificate.not_after)}${certificate.not_after && certificate.not_after <= now ? ' ENDED' : ''}`,
+      `${dayOr(certificate.not_after)}${certificate.not_after && certificate.not_after <= now ? ' EXPIRED' : ''}`,
       dayOr(certificate.renew_at),
       certificate.served_at ? 'have it' : 'not yet',
       failure ? `${minute(failure.nextTryAt)}: ${failure.why}` : '',

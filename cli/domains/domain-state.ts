@@ -41,7 +41,7 @@ export function domainStateOf(domain: ListedDomain, context: DomainContext): Dom
   if (certificate?.not_after && certificate.not_after <= now)
     return {
       state: 'expired',
-      words: `its certificate ENDED ${day(certificate.not_after)}: ${message ?? 'not renewed'}${retry}`,
+      words: `its certificate EXPIRED on ${day(certificate.not_after)}: ${message ?? 'not renewed'}${retry}`,
     }
   const failure = failureOf(domain, context)
   if (failure) return { state: 'failing', words: `${failure.words}${retry}` }

@@ -25,34 +25,34 @@ import type { DomainContext } from './domain-state.ts'
 const help = `
 Examples:
   berth domains list                        every name, those with a problem first
-  berth domains explain shop.example.com    what it waits for, why, and what to do
-  berth domains retry shop.example.com      look at DNS, and ask the authority, now
-  berth domains release shop.example.com    take it off the applications of its account`
+  berth domains explain shop.example.com    what it is waiting for, why, and what to do
+  berth domains retry shop.example.com      check DNS, and ask the authority, now
+  berth domains release shop.example.com    remove it from the applications of its account`
 
 /** `berth domains`. */
 export function domainsCommand(program: Command): void {
   const domains = program.command('domains').addHelpText('after', help)
   domains
     .command('list', { isDefault: true })
-    .description('every host name: owner, applications, state, next look')
+    .description('every host name: owner, applications, state, next check')
     .option('--user <user>', 'only those of an account: id or e-mail address')
     .option('--limit <n>', 'maximum number of entries', '100')
     .option('--json', 'as a JSON array')
     .action(list)
   domains
     .command('explain')
-    .description('everything about one host name: its records, certificate, what happened, what to do')
+    .description('everything about one host name: its records, certificate and history, and what to do')
     .argument('<name>', 'the host name')
     .option('--json', 'as one JSON object')
     .action(explain)
   domains
     .command('retry')
-    .description('look at DNS now, and order a certificate now if one is due')
+    .description('check DNS now, and order a certificate now if one is due')
     .argument('<name>', 'the host name')
     .action(retry)
   domains
     .command('release')
-    .description('take a host name off all applications of its account, with its certificate')
+    .description('remove a host name from all applications of its account, with its certificate')
     .argument('<name>', 'the host name')
     .option('--yes', 'do not ask for confirmation')
     .action(release)
@@ -69,13 +69,13 @@ export function certificatesCommand(program: Command): void {
     .action(async () =>
       withInstallation(async (_, db) => {
         const root = await findEdgeRoot(db)
-        if (!root) throw new Error('There is no root: set EDGE_TLS=local and start Berth, which makes it.')
+        if (!root) throw new Error('There is no root: set EDGE_TLS=local and start Berth to create it.')
         process.stdout.write(root)
       }),
     )
   certificates
     .command('list', { isDefault: true })
-    .description('every certificate: issuer, end, renewal, and why a renewal fails')
+    .description('every certificate: issuer, expiry, renewal, and why a renewal fails')
     .option('--json', 'as a JSON array')
     .action(async ({ json }: { json?: boolean }) =>
       withInstallation(async ({ config }, db) => {
@@ -113,7 +113,7 @@ async function retry(name: string): Promise<void> {
     })
     const woken = await wake(config, hostname)
     if (!woken) sayAsleep()
-    console.log(`${hostname} is looked at now. See the result with: berth domains explain ${hostname}`)
+    console.log(`Checking ${hostname} now. See the result with: berth domains explain ${hostname}`)
   })
 }
 
@@ -122,7 +122,7 @@ async function release(name: string, { yes }: { yes?: boolean }): Promise<void> 
     const { hostname, owner_id, apps } = await domainFrom(db, name)
     if (!owner_id) throw new Error(`${hostname} is a name of the platform itself: change BERTH_DOMAIN or APPS_DOMAIN.`)
     await confirm(
-      `${hostname} is taken off ${apps.length} application(s) of account ${owner_id}, and is not served any more.`,
+      `${hostname} will be removed from ${apps.length} application(s) of account ${owner_id} and no longer served.`,
       yes,
     )
     await transaction(db, async trx => {
@@ -139,7 +139,7 @@ const contextOf = ({ edge }: Config): DomainContext => ({ now: new Date(), secur
 async function domainFrom(db: Db, name: string): Promise<ListedDomain> {
   const hostname = storedName(name) ?? name.trim()
   const [domain] = await listDomains(db, { hostname })
-  if (!domain) throw new Error(`There is no domain "${hostname}". Those there are: berth domains list`)
+  if (!domain) throw new Error(`There is no domain "${hostname}". See: berth domains list`)
   return domain
 }
 

@@ -25,7 +25,7 @@ const about = `
 For a host that is permanently lost, for example with its disk. This cannot be undone.
 Its applications and databases are shown as exited, with the reason. Their owners can delete them, or restore a
 snapshot of an application onto another host. Operations that waited for the host end with CLUSTER_UNAVAILABLE, and the memory
-is free again in the owners' plans. The name cannot be used again: a process that returns under it is refused
+is available again in the owners' plans. The name cannot be used again: a process that returns under it is refused
 and removes nothing. A host that still answers cannot be forgotten; stop its process first.
 If the command is interrupted, run it again.`
 
@@ -96,6 +96,6 @@ async function awaitSettled(db: Db, hostId: string, seconds: number): Promise<bo
 function outcome(name: string, { apps, restorable, databases }: HostLosses, settled: boolean): string {
   const rest = settled
     ? `Its ${apps} applications and ${databases} databases have ended; ${restorable} applications can be restored from a snapshot.`
-    : 'The worker is still ending the operations of what it had, and continues on its own; see: berth hosts list, berth logs worker'
+    : 'The worker is still ending the operations of its applications and databases, and continues on its own; see: berth hosts list, berth logs worker'
   return `The host ${name} is forgotten. ${rest}`
 }

@@ -30,7 +30,7 @@ const nextSteps: Record<DeploymentState, string> = {
   clone: 'dependencies are installed, then the files are placed',
   commit: 'the new version is started and must pass its health gate',
   restarting: 'once the new version passes its health gate, requests go to it and the old one is retired',
-  success: 'nothing; it serves',
+  success: 'nothing; it is running',
   error: 'nothing; the previous version is unchanged',
 }
 
@@ -197,9 +197,9 @@ function afterDatabaseFailure({ operation: { id, kind: name }, database }: Opera
     delete: 'nothing; the database is still there, and its owner can delete it again',
     snapshot: 'nothing; a new snapshot can be requested at any time',
     restore: 'nothing; its owner can request it again',
-    undo: 'nothing; the database has the data that it had, and an undo can be requested again',
-    upgrade: 'nothing; the database has its former image: remove the cause, then berth databases upgrade',
-    drill: 'nothing; the database itself was not touched. Take a new snapshot, then berth databases drill',
+    undo: 'nothing; the data of the database is unchanged, and an undo can be requested again',
+    upgrade: 'nothing; the database has its former image again: remove the cause, then berth databases upgrade',
+    drill: 'nothing; the database itself was not touched. Create a new snapshot, then berth databases drill',
   }
   return [restored[kind] ?? `nothing; to retry it: berth ops retry ${id.slice(0, 8)}`, state]
 }

@@ -19,13 +19,13 @@ function snapshotSlotWaits({ operation, snapshotSlots }: OperationStory, now: Da
   if (own) return [`It has ${slotOf(own)}, and waits for its files, or for its host process.`]
   const ofAccount = snapshotSlots.find(({ owner_id: id }) => id === operation.owner_id)
   return [
-    ...(ofAccount ? [`Its account has a snapshot slot of its host already, and one at a time.`] : []),
+    ...(ofAccount ? [`Its account already has a snapshot slot of its host, and can have only one.`] : []),
     ...(!ofAccount && snapshotSlots.length < snapshotsAtOnce
       ? ['A snapshot slot of its host is free: it waits for its turn, or for disk and memory alongside other copies.']
       : []),
     ...snapshotSlots.map(holder => {
       const { since, operation_id: id, kind, target_type: type, name, owner_email: email } = holder
-      const what = `${kind ?? 'unknown'} of ${type === 'database' ? 'database ' : ''}${name ?? 'what was deleted'}`
+      const what = `${kind ?? 'unknown'} of ${type === 'database' ? 'database ' : ''}${name ?? 'a deleted target'}`
       return oneLine(
         `${slotOf(holder)} for ${age(since, now)}: ${id.slice(0, 8)} ${what}, account ${email ?? 'deleted'}`,
       )

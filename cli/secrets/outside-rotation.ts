@@ -30,7 +30,7 @@ export async function newValues(system: OutsideSystem, from: string | undefined)
     )
   const lines: string[] = []
   for (const name of settings) {
-    const value = await promptHidden(`${name} (empty to keep the present value): `)
+    const value = await promptHidden(`${name} (empty to keep the current value): `)
     if (value) lines.push(`${name}=${value}`)
   }
   return readValues(system, lines.join('\n'))

@@ -15,10 +15,10 @@ export async function lockForAct(trx: Db, id: string): Promise<DatabaseRow> {
   if (!database || database.desired_state === 'deleted')
     throw new ActRefused('The database was deleted, or is being deleted.')
   if (database.provisioned_at === null) throw new ActRefused('The database is still being created.')
-  if (database.lost_with !== null) throw new ActRefused(`Its data were lost with host ${database.lost_with}.`)
+  if (database.lost_with !== null) throw new ActRefused(`Its data was lost with host ${database.lost_with}.`)
   if (await operations.isRestorePending(trx, id, 'database'))
     throw new ActRefused(
-      `A restore of it waits or runs. Try again once that has ended: berth ops list --database ${id}`,
+      `A restore is queued or running. Try again when it has finished: berth ops list --database ${id}`,
     )
   return database
 }
@@ -42,7 +42,7 @@ export const isUndoable = (
 ): boolean => generation !== null && until !== null && until > now
 
 export const nothingToUndo =
-  'There is nothing to undo: it was not restored in the last day, and only for that long the data before a restore are kept.'
+  'There is nothing to undo: the data before a restore is retained for one day, and this database was not restored within that time.'
 
 /** The restore or undo that has replaced the volume of a database last, while it is retained. */
 export async function findLastSwap(
@@ -67,10 +67,10 @@ export async function queueUpgrade(trx: Db, { databaseId, actor }: DatabaseAct):
 export async function queueOperatorStart(trx: Db, { databaseId, actor }: DatabaseAct): Promise<{ id: string }> {
   const database = await lockForAct(trx, databaseId)
   await demandIdle(trx, databaseId, 'start')
-  if (database.status === 'running') throw new ActRefused('The database runs already.')
+  if (database.status === 'running') throw new ActRefused('The database is already running.')
   if (database.desired_state === 'stopped')
     throw new ActRefused(
-      `It was stopped on purpose, by its owner or because a plan has ended. Its owner starts it: POST /v2/databases/${databaseId}/start`,
+      `It was stopped by its owner, or because a plan has ended. Only its owner can start it: POST /v2/databases/${databaseId}/start`,
     )
   await trx('databases').where({ id: databaseId }).update({ restarts: 0, restart_at: null })
   return enqueue(trx, database, { kind: 'start', actor })
@@ -81,7 +81,7 @@ async function demandIdle(trx: Db, id: string, kind: operations.DatabaseOperatio
     .where({ target_type: 'database', target_id: id, kind })
     .whereIn('state', ['queued', 'running'])
     .first('id')
-  if (pending) throw new ActRefused(`That is under way already: operation ${pending.id.slice(0, 8)} (${kind}).`)
+  if (pending) throw new ActRefused(`This is already in progress: operation ${pending.id.slice(0, 8)} (${kind}).`)
 }
 
 interface Queued {

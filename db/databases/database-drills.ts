@@ -52,7 +52,7 @@ export async function queueDrill(
   if (!snapshot) throw new ActRefused('It has no snapshot that could be restored.')
   const pending = await pendingDrills(trx)
   const own = pending.find(({ target_id: id }) => id === databaseId)
-  if (own) throw new ActRefused(`A drill of it is under way already: operation ${own.id.slice(0, 8)}.`)
+  if (own) throw new ActRefused(`A drill of it is already in progress: operation ${own.id.slice(0, 8)}.`)
   const hostId = drillHost(await listCapacities(trx, diskMbPer256Mb), database, diskMbPer256Mb)
   if (!evenBusy && pending.some(({ host_id: id }) => id === hostId)) return null
   // Also when nothing comes of it: otherwise one that can never be done would be requested in every round.

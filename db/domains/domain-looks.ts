@@ -102,7 +102,7 @@ export async function warnOfExpiry(
     const row: DomainRow | undefined = await trx('domains').where({ hostname }).forUpdate().first()
     if (!row || row.expiry_mails >= due) return
     await trx('domains').where({ hostname }).update({ expiry_mails: due })
-    await recordDomainEvent(trx, hostname, `its certificate ends ${endsAt.toISOString()} and was not renewed`)
+    await recordDomainEvent(trx, hostname, `its certificate expires ${endsAt.toISOString()} and was not renewed`)
     if (!row.owner_id) return
     const fields = { hostname, days: Math.max(0, Math.floor((endsAt.getTime() - now.getTime()) / dayMs)), reason }
     await queueMail(trx, { userId: row.owner_id, template: 'certificate-failing', fields })

@@ -16,7 +16,7 @@ export interface SlotHolder {
 export async function waitForSlot(db: Db, operationId: string, hostId: string): Promise<void> {
   await db('operations').where({ id: operationId, state: 'running' }).update({ step: waitingForSlot })
   const waiting = await runningOn(db, hostId).where({ step: waitingForSlot }).count({ count: '*' }).first()
-  const text = `a build slot of host ${hostId} (place ${waiting?.count ?? 1})`
+  const text = `a build slot of host ${hostId} (position ${waiting?.count ?? 1})`
   await db('deployments').where({ operation_id: operationId }).update({ waiting_for: text })
 }
 

@@ -72,8 +72,10 @@ async function cancelRefusal(db: Db, id: string): Promise<ActRefused> {
   if (!cancellable.includes(operation.kind))
     return new ActRefused(`Only deploys, restores, snapshots and drills can be cancelled; this is a ${operation.kind}.`)
   if (operation.state === 'accepting')
-    return new ActRefused('It is not confirmed yet: within minutes it is queued, or undone as if it had never been.')
-  return new ActRefused(`It has ended already: ${operation.state}.`)
+    return new ActRefused(
+      'It is not confirmed yet: within minutes it is queued, or undone as if it had never been requested.',
+    )
+  return new ActRefused(`It has already ended: ${operation.state}.`)
 }
 
 /**
@@ -83,9 +85,9 @@ async function cancelRefusal(db: Db, id: string): Promise<ActRefused> {
 export async function clearUndoMark(trx: Db, { operationId, actor }: OperatorRequest): Promise<void> {
   const operation = await operations.findOperation(trx, operationId)
   if (operation?.state === 'running')
-    throw new ActRefused('It is still being undone. To give that up: berth ops cancel')
+    throw new ActRefused('It is still being undone. To abandon that: berth ops cancel')
   if (!(await clearUndoFailure(trx, operationId)))
-    throw new ActRefused('This operation has left no mark on its application, or a later deploy has taken it off.')
+    throw new ActRefused('This operation has left no mark on its application, or a later deploy has removed it.')
   await trx('operation_acts').insert({ operation_id: operationId, actor, act: 'clear' })
 }
 
@@ -121,13 +123,13 @@ export async function retryOperation(trx: Db, retry: Retry): Promise<{ operation
   const hasFailed = !['accepting', 'queued', 'running', 'success'].includes(old.state)
   if (!hasFailed && !(retry.clean && (await broughtServingCommit(trx, old.id))))
     throw new ActRefused(
-      `Only what failed can be tried again, and with --clean the commit that serves; this one is ${old.state}.`,
+      `Only failed operations can be retried, and with --clean the running commit; this one is ${old.state}.`,
     )
   const pending = await trx('operations')
     .where({ retry_of: old.id })
     .whereIn('state', ['queued', 'running'])
     .first('id')
-  if (pending) throw new ActRefused(`It is being tried again already: operation ${pending.id}.`)
+  if (pending) throw new ActRefused(`It is already being retried: operation ${pending.id}.`)
   const targets = trx(targetTables[old.target_type as operations.OperationTarget['type']]).where({ id: old.target_id })
   if (!(await targets.whereNot('desired_state', 'deleted').forUpdate().first('id')))
     throw new ActRefused(
@@ -135,9 +137,8 @@ export async function retryOperation(trx: Db, retry: Retry): Promise<{ operation
     )
   const deployment = await deployments.findDeploymentByOperation(trx, old.id)
   const way = wayAgain(old.kind, deployment)
-  if (!way) throw new ActRefused(`A ${old.kind} cannot be tried again.`)
-  if (retry.clean && way !== 'deploy')
-    throw new ActRefused(`A ${old.kind} installs nothing; try it again without --clean.`)
+  if (!way) throw new ActRefused(`A ${old.kind} cannot be retried.`)
+  if (retry.clean && way !== 'deploy') throw new ActRefused(`A ${old.kind} installs nothing; retry it without --clean.`)
   const operationId = await queueAgain[way](trx, old, retry, deployment as deployments.DeploymentRow)
   await trx('operations').where({ id: operationId }).update({ retry_of: old.id })
   await trx('operation_acts').insert({ operation_id: old.id, actor: retry.actor, act: 'retry' })
@@ -202,7 +203,7 @@ async function restoreAgain(
   { app_id: appId, snapshot_id }: deployments.DeploymentRow,
 ): Promise<string> {
   const snapshot = snapshot_id && (await trx('snapshots').where({ id: snapshot_id }).first())
-  if (!snapshot) throw new ActRefused('Its snapshot is no longer kept.')
+  if (!snapshot) throw new ActRefused('Its snapshot is no longer stored.')
   const restore = { appId, actor, name: snapshot.name, version: snapshot.id, ...(place && { place }) }
   const { id } = await queueRestore(trx, restore).catch(error => {
     throw error instanceof ApiError ? new ActRefused(error.message) : error

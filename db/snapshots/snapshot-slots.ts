@@ -22,8 +22,8 @@ export interface SlotHolder {
 }
 
 /**
- * Gives the free snapshot slots of a host to waiting operations, in their order: one at most to each account, whatever process asks. Renews
- * those that they have. Resolves to all holders then, by operation, the one first whose slot is free last.
+ * Gives the free snapshot slots of a host to waiting operations, in their order: at most one per account across all processes. Renews
+ * those that they have. Resolves to all holders, by operation, oldest holder first.
  */
 export async function assignSnapshotSlots(
   db: Db,

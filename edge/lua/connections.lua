@@ -33,7 +33,7 @@ local function add(account, requests)
   of_accounts[account] = count > 0 and count or nil
 end
 
--- Counts one open request of an application more, or one less.
+-- Adds `one`, which is 1 or -1, to the open requests of an application.
 local function count(app, account, one)
   local open_now, before = own[app] or 0, account_of[app]
   if before and before ~= account then
@@ -45,10 +45,9 @@ local function count(app, account, one)
   show(app, open_now + one)
 end
 
--- Counts a request of the application, which must call `leave` later, and returns nil; or returns what is full. `full`: the application.
--- `share`: its account, which has another one only while more of this worker's room is free than it has open: alone it has half of the room,
--- two accounts have two thirds, and whoever has some never takes the last. `room`: all applications together, which must leave connections
--- for the platform's own surfaces.
+-- Admits a request, which must call `leave` later, and returns nil; or returns the limit that refused it: 'full' (application), 'share'
+-- (account) or 'room' (all applications, which must leave connections for the platform's own surfaces). An account gets another slot only
+-- while more are free than it holds, so one account can use half, two can use two thirds, and no account with an open request takes the last.
 function M.enter(app, account, max, room)
   if open(app) >= max then return 'full' end
   local mine = of_accounts[account] or 0

@@ -25,7 +25,7 @@ export const aiErrors = {
   PAYLOAD_TOO_LARGE: [413, 'The body is over 2 MB.'],
   RATE_LIMITED: [429, 'Too many requests. Wait for the time in Retry-After.'],
   CONCURRENT_LIMIT_REACHED: [429, 'Your plan allows no more requests at a time. Wait until one is answered.'],
-  RATE_LIMIT_EXCEEDED: [429, 'The last request was too recent for your plan. Wait for the time in Retry-After.'],
+  RATE_LIMIT_EXCEEDED: [429, 'Your plan requires more time between requests. Wait for the time in Retry-After.'],
   DAILY_SPEND_LIMIT_REACHED: [
     429,
     'This request exceeds the daily token limit of the API key, which resets at 00:00 UTC.',

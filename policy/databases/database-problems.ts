@@ -31,7 +31,7 @@ export const awaitsStart = (database: Down): boolean =>
   database.restart_at === null &&
   database.restarts < maxCrashes
 
-/** Whether a start that failed is why a database is down whose last run ended then: an earlier one was followed by that run. */
+/** Whether the failed start came after the last run ended, and so explains why the database is down. */
 export const isOfThisEnd = ({ exitAt, failedAt }: { exitAt: Date | null; failedAt: Date | null }): boolean =>
   exitAt === null || (failedAt !== null && failedAt >= exitAt)
 
@@ -42,7 +42,7 @@ export function problemOfStart(
 ): Problem {
   const why =
     code === 'CONTAINER_NETWORK_CONFLICT'
-      ? `Something else on its host has its port, ${port}, which it keeps.`
+      ? `Another program on its host uses its port ${port}, which does not change.`
       : message
   const again = `Berth starts it again at least every ${returnDelay.maxSeconds / 60} minutes, once its host can.`
   return {

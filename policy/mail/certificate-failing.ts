@@ -1,13 +1,13 @@
 import type { MailTemplate } from './template.ts'
 
-/** A certificate that ends soon, or with 0 days has ended or is about to, and could not be renewed. `reason`: what the authority said, in English. */
+/** A certificate that expires soon, or with 0 days has expired or is about to, and could not be renewed. `reason`: what the authority said, in English. */
 export type CertificateFailing = { hostname: string; days: number; reason: string }
 
 export const certificateFailing: MailTemplate<CertificateFailing> = {
   'pt-BR': ({ hostname, days, reason }) => ({
     subject:
-      days > 0 ? `O certificado de ${hostname} termina em breve` : `O certificado de ${hostname} não pôde ser renovado`,
-    text: `${days > 0 ? `O certificado do domínio ${hostname} termina em ${days === 1 ? '1 dia' : `${days} dias`} e não pôde ser renovado até agora. Depois disso, os navegadores recusam o domínio.` : `O certificado do domínio ${hostname} termina hoje ou já terminou, e não pôde ser renovado até agora. Sem ele, os navegadores recusam o domínio.`}
+      days > 0 ? `O certificado de ${hostname} expira em breve` : `O certificado de ${hostname} não pôde ser renovado`,
+    text: `${days > 0 ? `O certificado do domínio ${hostname} expira em ${days === 1 ? '1 dia' : `${days} dias`} e não pôde ser renovado até agora. Depois disso, os navegadores recusam o domínio.` : `O certificado do domínio ${hostname} expira hoje ou já expirou, e não pôde ser renovado até agora. Sem ele, os navegadores recusam o domínio.`}
 
 O motivo informado: ${reason}
 
@@ -15,8 +15,8 @@ Verifique os registros de DNS mostrados na aplicação. O Berth continua tentand
   }),
   'en-US': ({ hostname, days, reason }) => ({
     subject:
-      days > 0 ? `The certificate of ${hostname} ends soon` : `The certificate of ${hostname} could not be renewed`,
-    text: `${days > 0 ? `The certificate of the domain ${hostname} ends in ${days === 1 ? '1 day' : `${days} days`} and could not be renewed so far. After that, browsers refuse the domain.` : `The certificate of the domain ${hostname} ends today or has ended, and could not be renewed so far. Without it, browsers refuse the domain.`}
+      days > 0 ? `The certificate of ${hostname} expires soon` : `The certificate of ${hostname} could not be renewed`,
+    text: `${days > 0 ? `The certificate of the domain ${hostname} expires in ${days === 1 ? '1 day' : `${days} days`} and could not be renewed so far. After that, browsers refuse the domain.` : `The certificate of the domain ${hostname} expires today or has expired, and could not be renewed so far. Without it, browsers refuse the domain.`}
 
 The reason given: ${reason}
 

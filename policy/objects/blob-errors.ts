@@ -5,7 +5,10 @@ export const blobErrors = {
   TOO_MANY_OBJECTS: [400, 'The request contains too many ids.'],
   NOTHING_TO_UPDATE: [400, 'The request contains no field that can be changed.'],
   INVALID_OBJECT_NAME: [400, 'A name must be 1 to 128 letters, digits, underscores, dots and hyphens, without "..".'],
-  INVALID_OBJECT_PREFIX: [400, 'A prefix must be up to 8 folders of letters, digits, underscores, dots and hyphens.'],
+  INVALID_OBJECT_PREFIX: [
+    400,
+    'A prefix must have at most 8 folders, whose names consist of letters, digits, underscores, dots and hyphens.',
+  ],
   INVALID_OBJECT_EXPIRE: [
     400,
     'The expiry must be days ("30", "30d") or hours ("168h") within the limits of the plan.',
@@ -70,7 +73,7 @@ export const blobErrors = {
   NOT_FOUND: [404, 'The route does not exist.'],
   OBJECT_ALREADY_EXISTS: [409, 'An object with this name already exists. Send overwrite to replace it.'],
   TOO_MANY_SHARES: [409, 'The account has 1000 active shares. Delete one first.'],
-  OBJECT_IS_LEGACY: [409, 'Headers of a legacy object cannot be changed. Move it first: copy with move.'],
+  OBJECT_IS_LEGACY: [409, 'Headers of a legacy object cannot be changed. Move it first: copy it with "move": true.'],
   VISIBILITY_CHANGE_FAILED: [409, 'The visibility could not be changed. Try again.'],
   IDEMPOTENCY_KEY_REUSED: [409, 'This Idempotency-Key was already used for a different request.'],
   IDEMPOTENCY_IN_PROGRESS: [409, 'The first request with this Idempotency-Key is still running.'],
@@ -89,5 +92,5 @@ export const blobErrors = {
   INTERNAL_SERVER_ERROR: [500, 'An unexpected error occurred. Report the request id to find its cause.'],
   PUBLIC_STORAGE_UNAVAILABLE: [503, 'The storage does not respond. Try again in a moment.'],
   PRIVATE_STORAGE_UNAVAILABLE: [503, 'The storage does not respond. Try again in a moment.'],
-  DATABASE_UNAVAILABLE: [503, 'The database does not respond. Try again in a moment.'],
+  DATABASE_UNAVAILABLE: [503, "The platform's own database does not respond. Try again in a moment."],
 } as const satisfies Record<string, readonly [status: number, message: string]>

@@ -34,9 +34,9 @@ export const authorizeText: PageText<Texts> = {
   },
   'es-ES': {
     title: 'Un programa pide acceso',
-    intro: 'Continúa solo si acabas de iniciar tú este programa y si muestra los mismos signos.',
+    intro: 'Continúa solo si acabas de iniciar tú este programa y si muestra el mismo código.',
     program: 'Programa',
-    signs: 'Signos',
+    signs: 'Código',
     account: 'Cuenta',
     uses: 'Podrá usar:',
     grant: 'Permitir',

@@ -27,7 +27,7 @@ test('each error of an outside system ends an operation with its code, and is re
   }
 })
 
-test('what the host of an engine lacks for its start may come back', t => {
+test('resources that a host lacks for the start of an engine may return, so the start is repeated', t => {
   const lacking: [Error, string][] = [
     [new NoSpaceLeft('the disk is full'), 'CONTAINER_INSUFFICIENT_DISK_SPACE'],
     [new PortTaken('in use'), 'CONTAINER_NETWORK_CONFLICT'],

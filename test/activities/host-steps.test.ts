@@ -264,7 +264,7 @@ test.serial(
   },
 )
 
-test.serial('what a release brings, places and undoes is flushed to its disk before it is reported', async t => {
+test.serial('files that a release brings, places or undoes are flushed to disk before it is reported', async t => {
   const { db, step, release, before, calls } = await scene('deploy', 'h1', {
     store: { open: async () => ({ close: async () => {} }) } as never,
     archives: { unpack: async () => {} } as never,
@@ -367,7 +367,7 @@ test('a build has the memory that its application has reserved, whatever the con
 })
 
 test.serial(
-  'what changes files waits for a slot of the host without the lock of its application, and until it is cancelled',
+  'a step that changes files waits for a slot of the host without the lock of its application, until it is cancelled',
   async t => {
     const real = placement()
     let waiting = 0

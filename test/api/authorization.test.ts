@@ -200,7 +200,7 @@ const forms = {
 
 // One after the other: all at once they would only wait for each other's connections.
 for (const endpoint of endpoints)
-  test.serial(`who may call ${endpoint.name}`, async t => {
+  test.serial(`only permitted callers may call ${endpoint.name}`, async t => {
     const [who, , granted] = table[endpoint.name]!
     const [ana, bob] = [await api().makeUser(), await api().makeUser()]
     const { kind, table: rows, make } = resourceOf(endpoint)
@@ -357,7 +357,7 @@ const nothing = { appId: 'f'.repeat(24), workspaceId: 'b'.repeat(40), memberId: 
 const rankOf = (who: string): number => (roles as readonly string[]).indexOf(who)
 
 for (const endpoint of ofApps)
-  test.serial(`what each role of a workspace may do: ${endpoint.name}`, async t => {
+  test.serial(`each role of a workspace may do only what it is granted: ${endpoint.name}`, async t => {
     const [, least, granted] = table[endpoint.name]!
     const all = await people(await api().makeUser())
     const workspaceId = await workspaceOf(all)
@@ -377,7 +377,7 @@ for (const endpoint of ofApps)
   })
 
 for (const endpoint of ofWorkspaces)
-  test.serial(`what each role of a workspace may do: ${endpoint.name}`, async t => {
+  test.serial(`each role of a workspace may do only what it is granted: ${endpoint.name}`, async t => {
     const [, least, granted] = table[endpoint.name]!
     const all = await people(await api().makeUser())
     for (const [who, { key }] of Object.entries(all)) {

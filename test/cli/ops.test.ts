@@ -113,7 +113,7 @@ test.serial('operators see who holds the build slots, customers see their own po
   await waitForSlot(db, waits.operationId, 'h1')
   const [story] = await listDeployments(db, own.app.id, { limit: 1 })
   const shown = JSON.stringify(deploymentView(story!))
-  t.regex(shown, /a build slot of host h1 \(place \d+\)/)
+  t.regex(shown, /a build slot of host h1 \(position \d+\)/)
   for (const id of [builds.operationId, builds.operationId.slice(0, 8), other.app.id]) t.false(shown.includes(id))
   const holders = (await own.explain(waits.operationId)).holds.join('\n')
   t.true(holders.includes(`operation ${builds.operationId.slice(0, 8)} of application ${other.app.id}`), holders)
@@ -200,7 +200,7 @@ test.serial(
     })
     t.is((await operations.findOperationsToCancel(db, { type: 'app', id: app.id })).length, 1)
     await operations.finishOperation(db, first.operationId, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
-    await refused(t, cancel(first.operationId), /ended already: cancelled/)
+    await refused(t, cancel(first.operationId), /already ended: cancelled/)
     await refused(t, cancel('0'.repeat(32)), /no operation/)
     const [creation] = (await listOperations(db, { appId: app.id, limit: 10 })).filter(({ kind }) => kind === 'create')
     await refused(t, cancel(creation!.id), /deleting the application/)
@@ -230,7 +230,7 @@ test.serial('a failed push is retried with the same commit, once, and after a ne
   const deploy = await push('a'.repeat(40))
   const retry = (operationId: string, force = false) =>
     transaction(db, trx => retryOperation(trx, { operationId, actor, force }))
-  await refused(t, retry(deploy.operationId), /Only what failed/)
+  await refused(t, retry(deploy.operationId), /Only failed operations/)
   await fail(deploy)
   const attempts = await Promise.allSettled([retry(deploy.operationId), retry(deploy.operationId)])
   const [made, ...rest] = attempts.flatMap(attempt => (attempt.status === 'fulfilled' ? [attempt.value] : []))
@@ -296,7 +296,7 @@ test.serial(
     }
     const former = await serve('a'.repeat(40))
     const serving = await serve('b'.repeat(40))
-    const refusal = /^Only what failed can be tried again, and with --clean the commit that serves; this one is success/
+    const refusal = /^Only failed operations can be retried, and with --clean the running commit; this one is success/
     await refused(t, retry(serving, {}), refusal)
     await refused(t, retry(serving, { force: true }), refusal)
     await refused(t, retry(former, { clean: true, force: true }), refusal)
@@ -304,7 +304,7 @@ test.serial(
     t.like((await readOperationStory(db, operationId, 5))!.deployment, {
       ...{ revision: 'b'.repeat(40), branch: 'main', source: 'git', no_cache: true },
     })
-    await refused(t, retry(serving, { clean: true }), /being tried again already/)
+    await refused(t, retry(serving, { clean: true }), /already being retried/)
   },
 )
 
@@ -356,11 +356,7 @@ test.serial('snapshots and restores are explained, cancelled and retried in thei
   t.is(await transaction(db, trx => cancelOperation(trx, actOn(waiting.operation_id))), 'ended')
   t.is((await findSnapshot(db, waiting.id))?.state, 'failed')
   t.regex((await explain(waiting.operation_id)).text, /a new snapshot can be requested at any time/)
-  await refused(
-    t,
-    retryOperation(db, { ...actOn(waiting.operation_id), force: false }),
-    /snapshot cannot be tried again/,
-  )
+  await refused(t, retryOperation(db, { ...actOn(waiting.operation_id), force: false }), /snapshot cannot be retried/)
 
   const row = await queueSnapshot(db, request)
   await operations.claimNextOperation(db, { type: 'app', id: app.id })
@@ -423,7 +419,7 @@ test.serial('a restore whose host was forgotten is retried on another host', asy
 })
 
 test.serial(
-  'what comes next is possible: no retry of a failed deletion, and nothing for what is not confirmed',
+  'only possible next steps are suggested: no retry of a failed deletion, and nothing for an unconfirmed operation',
   async t => {
     const { db } = await database
     const { app, ana, explain } = await shop(db)
@@ -538,7 +534,7 @@ test.serial('the commands list, explain, retry and cancel, which waits for the c
   t.is((await cancelled).code, 0)
   const again = await ops('cancel', retried.operation)
   t.is(again.code, 1)
-  t.regex(again.stderr, /ended already/)
+  t.regex(again.stderr, /already ended/)
   t.regex((await ops('show', 'ffffffffffff')).stderr, /no operation or deployment "ffffffffffff"/)
   t.regex((await ops('list', '--state', 'odd')).stderr, /--state must be one of/)
   const story = JSON.parse((await ops('explain', retried.operation, '--json')).stdout)

@@ -87,7 +87,7 @@ export function analyticsContract(
     for (const agent of bots) t.is(await count({ agent }), 0, agent)
   })
 
-  test(`${name}: what is missing or unknown has a name, and addresses of the platform are masked`, async t => {
+  test(`${name}: missing and unknown values have a name, and addresses of the platform are masked`, async t => {
     const { traffic, logs } = await withRequests(t, [
       logged({ at: noon, client: '127.0.0.1', method: 'BREW', protocol: 'X/1', content_type: '', agent: '' }),
       logged({ at: noon, client: '10.0.0.9', agent: bots[0] }),

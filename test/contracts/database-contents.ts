@@ -83,7 +83,7 @@ export function databaseContentsContract(
     }
   })
 
-  test(`${name}: what hears of a dump may copy each file from its beginning on, and all of them once it is complete`, async t => {
+  test(`${name}: a listener of a dump may copy each file from its beginning on, and all of them once the dump is complete`, async t => {
     const database = await source()
     const folder = database.dumpFolder()
     const [begun, ended] = [new Set<string>(), new Set<string>()]
@@ -176,7 +176,7 @@ export function databaseContentsContract(
     }
   })
 
-  test(`${name}: what was written in another order has the same digest`, async t => {
+  test(`${name}: contents that were written in another order have the same digest`, async t => {
     const { digest } = await source()
     const other = await copies.serving()
     await subject().writeOtherwise(other)

@@ -181,7 +181,7 @@ export function databaseEngineContract(
     for (const trusted of [both, remote.authority]) t.is(await login(trusted), 'accepted')
   })
 
-  test(`${name}: what adds data is refused and admitted again, also for connections that are open`, async t => {
+  test(`${name}: statements that add data are refused and admitted again, also on open connections`, async t => {
     const { traits, remote, secrets, settle, locally, start, stop } = await database()
     const { adapter, connect } = subject()
     const change = async (readOnly: boolean) => {
@@ -309,7 +309,7 @@ export function databaseEngineContract(
     }
   })
 
-  test(`${name}: one address elsewhere does not keep out others, and strangers with many neither the owner's programs nor the machine`, async t => {
+  test(`${name}: an outside address does not keep out others, and strangers with many neither the owner's programs nor the machine`, async t => {
     const { elsewhere, remote, secrets, traits, fromOwner, rotate, locally, state } = await database()
     const { adapter, connect, engine, connectionsOfCustomer = 1 } = subject()
     const shares = connectionsOf(engine, traits.memoryMb)

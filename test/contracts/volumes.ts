@@ -177,7 +177,7 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     await volumes.remove(app)
   })
 
-  test(`${name}: what volumes have allocated is what was written, not their sizes, nor what is set aside`, async t => {
+  test(`${name}: volumes report the bytes that were written as allocated, not their sizes, nor what is set aside`, async t => {
     const app = id()
     const volumes = await open()
     const allocated = async () => (await open()).allocatedBytes()
@@ -194,7 +194,7 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     await volumes.remove(app)
   })
 
-  test(`${name}: what the disk of the host has no room for is refused, with how much it has`, async t => {
+  test(`${name}: a volume without room on the disk of the host is refused, with how much room there is`, async t => {
     const app = id()
     const volumes = await open()
     await volumes.ensure(app, 16, 10_001)

@@ -113,7 +113,7 @@ const cases = Object.keys(changes).flatMap((name): (readonly [name: string, mann
 
 for (const [name, manner, loss] of cases) {
   const when = loss === 'lost' ? 'before' : 'after'
-  test.serial(`${name}: its commit is ${manner} ${when} the server has it, and the answer is the truth`, async t => {
+  test.serial(`${name}: the answer is true although the commit is ${manner} ${when} the server has it`, async t => {
     const ask = await changes[name]!(api, await api.makeUser())
     const before = await stored(api.db)
     let sprung = false
@@ -145,7 +145,7 @@ for (const name of [
   ...['s3.PutObject replacing', 's3.CopyObject', 's3.UploadPart', 's3.CompleteMultipartUpload'],
 ])
   test.serial(
-    `${name}: its commit is cut and its outcome cannot be read, and the 503 says that it is not known`,
+    `${name}: a commit that is cut, and whose outcome cannot be read, is answered 503, which says that it is not known`,
     async t => {
       const ask = await changes[name]!(api, await api.makeUser())
       const before = await stored(api.db)

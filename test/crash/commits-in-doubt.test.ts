@@ -74,7 +74,7 @@ for (const [manner, loss, status] of fates) {
     }),
   )
 
-  test.serial(`its confirmation is ${how}: it is sent again, and the answer is 200`, t =>
+  test.serial(`a confirmation that is ${how} is sent again, and the answer is 200`, t =>
     everyKind(t, async request => {
       Object.assign(acceptance, patient, { push: patientPush })
       const answer = await trapped(t, request, { ...confirming(request.kind), manner, loss })

@@ -71,7 +71,7 @@ test.serial('history is deleted by age: first archives, then logs, then deployme
   t.truthy(await db('operations').where({ id: noLog!.operation }).first())
 })
 
-test.serial('what runs, serves or is referred to stays, regardless of age', async t => {
+test.serial('rows that run, serve or are referred to stay, regardless of age', async t => {
   const { db, app, deploy } = await application()
   await db('apps').where({ id: app.id }).update({ release: 3, next_release: 500 })
   const running = await deploy(2, 900, 'running')

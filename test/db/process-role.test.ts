@@ -56,7 +56,7 @@ for (const [what, statement, said] of refusals) {
 }
 
 test.serial(
-  'it can do what the processes need: rows, sequences, locks, notifications, also of later tables',
+  'the role of the processes can use what they need: rows, sequences, locks, notifications, also of later tables',
   async t => {
     const { owner, db, url } = await asProcess(t)
     const make = rows(db)

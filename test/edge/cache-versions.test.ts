@@ -64,7 +64,7 @@ test('another version of the route is in effect on its return; without one nothi
   for (let n = 0; n < 4; n++) t.like(await get(), { body: 'changed', cache: 'dynamic' })
 })
 
-test('what was cached outlives a killed proxy with the version of its route, and is not served while the route is held or removed', async t => {
+test('cached answers outlive a killed proxy with the version of their route, and are not served while it is held or removed', async t => {
   const proxy = await proxied(t)
   const { state, get, warm, serve, route, host } = await app(t, proxy, 'kept')
   await serve('1.0')

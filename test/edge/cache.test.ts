@@ -53,7 +53,7 @@ function signal() {
   return { promise, resolve }
 }
 
-test('what is declared fresh is learned, then stored, then served without its application', async t => {
+test('an answer that is declared fresh is learned, then stored, then served without its application', async t => {
   const { get, calls, host } = await app(t, 'fresh')
   for (const [cache, body] of [
     ['dynamic', 1],
@@ -98,7 +98,7 @@ const never: Record<string, Record<string, string | string[]>> = {
   'Expires alone': { expires: 'Fri, 01 Jan 2100 00:00:00 GMT' },
   'an instruction to the proxy': { 'x-accel-expires': '600' },
 }
-test('what is not declared storable is never stored, also where it was before', async t => {
+test('an answer that is not declared storable is never stored, also where it was before', async t => {
   const { get } = await app(t, 'never', (incoming, answer, count) => {
     const headers = never[decodeURIComponent(incoming.url!.slice(1))] ?? {}
     withLength(answer, `answer ${count}`, incoming.headers['x-was'] ? { 'cache-control': 'max-age=1' } : headers)

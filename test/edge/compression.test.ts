@@ -74,7 +74,7 @@ test('text of applications from 1 KB on is compressed, with a weak ETag, and var
   t.is((await get('a.localhost', '/html', { accept: 'gzip' })).headers.etag, 'W/"strong"')
 })
 
-test('what is small, encoded, partial, an event stream, or no text is passed on as it is', async t => {
+test('answers that are small, encoded, partial, event streams or not text are passed on unchanged', async t => {
   for (const path of ['/png', '/events', '/encoded', '/small', '/partial']) {
     const { headers, bytes } = await get('a.localhost', path, {})
     t.is(headers['content-encoding'], kinds[path]!['content-encoding'], path)
@@ -95,7 +95,7 @@ test('the platform’s own names never compress, nor do applications with EDGE_C
   t.is((await get('a.localhost', '/html', { port: off.port })).headers['content-encoding'], undefined)
 })
 
-test('what an application sends is there before it sends more', async t => {
+test('bytes that an application sends arrive before it sends more', async t => {
   const { headers, bytes } = await get('a.localhost', '/ticks', {
     accept: 'gzip',
     until: received => decompressed(received).includes('first;'),

@@ -158,7 +158,7 @@ test('a body of any size is forwarded to every surface: the API decides which on
   }
 })
 
-test('one address, or one IPv6 network, may have a limited number of open requests', async t => {
+test('an address, or an IPv6 network, may have a limited number of open requests', async t => {
   let release = () => {}
   const held = new Promise<void>(resolve => {
     release = resolve

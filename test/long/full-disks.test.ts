@@ -27,7 +27,7 @@ for (const { mayMiss, ...subject } of engines)
   })
 
 test.serial(
-  'one that is filled to the last byte in spite of it does not start, says so, and starts once it has room',
+  'a database that is still filled to the last byte does not start, says so, and starts once it has room',
   async t => {
     t.timeout(timeoutMs)
     const subject = { engine: 'postgres', version: '17', memory: 1024, image: 'postgres:17' } as const

@@ -69,7 +69,7 @@ test.serial('a reboot brings every application back to its desired state', async
 })
 
 test.serial(
-  'what belongs to no application is set aside, what a deletion left is removed, and nothing else',
+  'files and containers of no application are set aside, remains of a deletion are removed, and nothing else',
   async t => {
     t.timeout(90_000)
     const platform = await started

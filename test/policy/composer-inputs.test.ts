@@ -51,7 +51,7 @@ test('an installation by Composer depends on manifest and lock file, or on the m
     t.is(reasonOf({ ...usual, 'composer.json': text }), 'composer.json cannot be read')
 })
 
-test('what Composer reads besides manifest and lock file rules out the reuse', t => {
+test('other files that Composer reads rule out the reuse', t => {
   const names = ['vendor', 'auth.json', '.git', '.hg', '.svn', '.fslckout', '_FOSSIL_']
   t.deepEqual(runtimes.php.inputNames, names)
   for (const name of names) {
@@ -206,7 +206,7 @@ test('without the digest of each package a result of Composer depends on the tim
     t.false(isPinned({ dist: { ...archive, shasum: odd } }), String(odd))
 })
 
-test('one byte more or another one in manifest or lock file is another input, or none', t => {
+test('a changed or additional byte in manifest or lock file makes another input, or none', t => {
   fc.assert(
     fc.property(fc.constantFrom('composer.json', 'composer.lock'), fc.nat(), fc.nat(255), (name, at, byte) => {
       const text = usual[name as keyof typeof usual]

@@ -124,7 +124,7 @@ test('an installation by yarn 1 or pnpm 9 depends on manifest, lock file and pla
   t.like(inputs(textsOf('yarn.lock', yarnLock.replace('  integrity sha512-bb==\n', ''))), { isPinned: false })
 })
 
-test('what yarn or pnpm may take from elsewhere, and settings that steer them, rule out the reuse', t => {
+test('dependencies from elsewhere, and settings that steer yarn or pnpm, rule out the reuse', t => {
   const fields = [
     { resolutions: { b: '2.0.0' } },
     { pnpm: { overrides: { b: '2.0.0' } } },
@@ -262,7 +262,7 @@ test('a package of yarn or pnpm that is missing makes a result incomplete, unles
   t.regex(leftOut('pnpm-lock.yaml', built) ?? '', /far@1\.0\.0 has a script that may have failed/)
 })
 
-test('what many keys of a lock file share is read and followed once', t => {
+test('a package that many keys of a lock file share is read and followed once', t => {
   const keys = Array.from({ length: 1000 }, (_, n) => `a@${n}`)
   const entry = (names: string, needs: string) =>
     `${names}:\n  version "1.0.0"\n  resolved "https://registry.test/a.tgz"\n  integrity sha512-a==\n${needs}\n`

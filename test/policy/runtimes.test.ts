@@ -179,7 +179,7 @@ test('a list of requirements without any requests nothing', t => {
     t.false(requestsNothing!(full, []), full)
 })
 
-test('what also makes something else always has its step', t => {
+test('languages whose install step also makes something else always run it', t => {
   for (const language of languages.filter(name => !['javascript', 'typescript', 'python'].includes(name)))
     t.is(runtimes[language].requestsNothing, undefined, language)
 })

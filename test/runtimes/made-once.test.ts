@@ -19,7 +19,7 @@ test('concurrent callers get what one of them makes', async t => {
   t.deepEqual(await readdir(folder), ['one.tar'])
 })
 
-test('what another process makes is waited for, and made after all when that fails', async t => {
+test('a file that another process makes is waited for, and made after all when that fails', async t => {
   const folder = ownFolder(t)
   const other = spawn('sleep', ['60'])
   t.teardown(() => other.kill())

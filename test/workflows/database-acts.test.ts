@@ -220,9 +220,9 @@ test('a stopped database stays stopped in an upgrade, and keeps its image when t
 
 test('an operator starts a database that stays down, and its crashes no longer count', async t => {
   const { act, refused, row, host, db, id, command } = await scene()
-  t.is(await refused(queueOperatorStart), 'The database runs already.')
+  t.is(await refused(queueOperatorStart), 'The database is already running.')
   await command('stop')
-  t.regex(await refused(queueOperatorStart), /stopped on purpose/)
+  t.regex(await refused(queueOperatorStart), /stopped by its owner/)
   await db('databases').where({ id }).update({ desired_state: 'running', restarts: 5 })
   t.is((await act(queueOperatorStart)).state, 'success')
   t.like(await row(), { status: 'running', restarts: 0, restart_at: null })

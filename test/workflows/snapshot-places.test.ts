@@ -46,7 +46,7 @@ test.serial(
   },
 )
 
-test.serial('one attempt may wait for a slot for as long as all of them: the next one joins the line last', async t => {
+test.serial('an attempt may wait for a slot for as long as all of them: the next one joins the line last', async t => {
   const { running, snapshot, client } = await placeKit()
   const app = await running()
   await (await snapshot(app)).end()

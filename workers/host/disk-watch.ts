@@ -92,6 +92,6 @@ export async function watchDiskPromise(
     await recordDiskPromise(db, hostId, now)
     recorded = now
   }
-  const onError = (error: unknown) => log.warn({ err: error }, 'disks: what they have room for will be looked at again')
+  const onError = (error: unknown) => log.warn({ err: error }, 'disks: capacity check failed; will retry')
   await loop(look, { signal, everyMs: everySeconds * 1000, onError })
 }

@@ -77,7 +77,7 @@ export async function startHost(parts: HostParts) {
     .remountAll()
     .catch(error => log.error({ error: String(error), causes: error.errors?.map(String) }, 'volumes'))
   await removeStopped(engine, hostId, stoppedList(hostFolder(config))).catch(err =>
-    log.error({ err }, 'what was stopped with the host could not be removed'),
+    log.error({ err }, 'could not remove containers that were stopped with the host'),
   )
   // Only now: until it has the lease, another process acts as this host and writes there.
   const installs = await openInstallResults({

@@ -42,7 +42,7 @@ export async function requestDueDrills(options: DrillsOptions): Promise<string[]
       if (!queued) continue
     } catch (err) {
       // Deleted or restored meanwhile: it becomes due again.
-      if (!(err instanceof ActRefused)) log.warn({ err, databaseId }, 'drills: not requested')
+      if (!(err instanceof ActRefused)) log.warn({ err, databaseId }, 'drills: could not queue a drill')
       continue
     }
     requested.push(databaseId)

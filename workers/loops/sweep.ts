@@ -21,7 +21,7 @@ export async function runSweep(options: SweepOptions, signal: AbortSignal): Prom
   const { db, log, retention, everySeconds = roundSeconds.sweep } = options
   const all = chores(retention)
   const round = async () => {
-    await advanceEpoch(db).catch(error => log.warn({ err: error }, 'epoch: will try again'))
+    await advanceEpoch(db).catch(error => log.warn({ err: error }, 'could not advance the epoch; will retry'))
     await tidyRows(db, all, (chore, error) => log.warn({ err: error, chore }, 'sweep: will try again'))
     await resealOnce(options, signal)
   }

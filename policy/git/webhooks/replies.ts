@@ -21,11 +21,11 @@ export const unsignedVerdict = {
   reason: 'the signature is missing or wrong',
 } as const
 
-/** The reply to a stored push: its place in the queue (1 = next), known only once it is stored, goes between the two texts. */
+/** The reply to a stored push: its position in the queue (1 = next), known only once it is stored, goes between the two texts. */
 export const queuedReply = (push: { deploymentId: string; commit: string; branch: string }) => ({
   status: 200,
   aroundPlace: [
-    `queued: deployment ${push.deploymentId} of commit ${push.commit.slice(0, 7)} on ${push.branch}, place `,
+    `queued: deployment ${push.deploymentId} of commit ${push.commit.slice(0, 7)} on ${push.branch}, position `,
     ' in the queue',
   ] as const,
 })

@@ -59,7 +59,7 @@ const rowsOf = async (connection: DuckDBConnection, sql: string) => (await conne
 const countOf = async (connection: DuckDBConnection, table: string) =>
   Number((await rowsOf(connection, `select count(*) from "${day}".${table}`))[0]![0])
 
-test('what is summed is not read again, and only what a window has of its first and last bucket is read from rows', async t => {
+test('summed requests are not read again, and only the partial first and last bucket of a window are read from rows', async t => {
   const { take, rollUp, same, ask, between } = await scene(t, { rowsPerSum: 1 })
   await take(generatedRequests(2000, from, to))
   t.true(await rollUp())
@@ -213,7 +213,7 @@ test('an application with few requests among those of others has no sums', async
   t.deepEqual(apps, [[appA]])
 })
 
-test('what sums store of paths counts in the share of texts of their application', async t => {
+test('paths that sums store count in the application’s share of texts', async t => {
   const { take, rollUp, ask } = await scene(t, { textBytes: 10_000 })
   const long = Array.from({ length: 25 }, (_, n) => `/${n}${'x'.repeat(300)}`)
   await take(Array.from({ length: sizes.rows }, (_, n) => logged({ at: from, path: long[n % 25]! })))

@@ -233,7 +233,7 @@ test('an account with many archives at the limit delays no other account, and ea
   for (const file of files) await file.close()
 })
 
-test.serial('one archive per account is inspected at a time, even while no other account waits', async t => {
+test.serial('each account has one archive inspected at a time, even while no other account waits', async t => {
   const childrenNow = async () =>
     (await readFile(`/proc/self/task/${process.pid}/children`, 'utf8')).split(' ').filter(Boolean).length
   const before = await childrenNow()

@@ -138,7 +138,7 @@ test('a host on a full disk starts with the bundle of the process before it, wit
   t.regex(facts.at(-1)!.state, /CANNOT BE WRITTEN \(ENOSPC\): the file of before is used$/)
 })
 
-test('what is no file takes the place of no bundle', async t => {
+test('a bundle does not replace a path that is not a file', async t => {
   const { facts, options, authorities } = bundleOf(t)
   mkdirSync(join(options.folder, 'build-authorities.pem'))
   t.is(await authorities.bundle(), null)

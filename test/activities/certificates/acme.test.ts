@@ -86,7 +86,7 @@ async function certify(hostname: string, authority: CertificateAuthority, csr?: 
   return authority.collect(order.url, own)
 }
 
-test.serial('its key is stored before it is registered, and registered once', async t => {
+test.serial('the account key is stored before it is registered, and registered once', async t => {
   const accounts = accountBook()
   await open({ accounts }).thumbprint()
   await open({ accounts }).order({ hostnames: ['account.test'] })

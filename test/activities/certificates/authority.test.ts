@@ -94,7 +94,7 @@ test('openssl accepts a server in its strict mode, for its names and addresses o
   t.regex(verified(t, other, certificate), /unable to get (local )?issuer certificate/)
 })
 
-test('what an authority has issued is no authority', async t => {
+test('a certificate that an authority has issued cannot issue others', async t => {
   const authority = await makeAuthority()
   const { certificate, privateKey } = await issueCertificate(authority, request)
   const forged = await issueCertificate({ certificate, privateKey }, request)

@@ -48,7 +48,7 @@ test('a chain serves the names that it is for, with its key, during its time', a
     t.is(trouble(chain, { hostnames: [hostname] }), `The certificate is not valid for ${hostname}.`)
   t.regex(trouble(chain, { now: new Date(now.getTime() - 2 * 3_600_000) }) ?? '', /not valid before/)
   t.is(trouble(chain, { now: new Date(now.getTime() + 89 * day) }), null)
-  t.regex(trouble(chain, { now: new Date(now.getTime() + 90 * day) }) ?? '', /ended at 2027-/)
+  t.regex(trouble(chain, { now: new Date(now.getTime() + 90 * day) }) ?? '', /expired at 2027-/)
   t.regex(trouble(chain, { privateKey: (await newRequest(hostnames)).privateKey }) ?? '', /another key/)
   const other = await makeAuthority(now, 'domains')
   t.regex(trouble(leaf + other.certificate) ?? '', /do not follow each other/)
@@ -60,7 +60,7 @@ test('a chain serves the names that it is for, with its key, during its time', a
   )
 })
 
-test('what cannot be read is no chain, and its key is not repeated', async t => {
+test('a chain that cannot be read is refused, and the error does not repeat its key', async t => {
   const { chain, privateKey } = await chainOf()
   const unread = 'The chain or the key cannot be read.'
   for (const text of ['', 'text', chain.replace('MII', 'AAA'), 'x'.repeat(300_000)])

@@ -16,7 +16,7 @@ certificateAuthorityContract(
   { asksForProof: true },
 )
 
-test('it is away, refuses once, and is slow when a test says so', async t => {
+test('the fake authority is away, refuses once, or is slow as a test demands', async t => {
   const own = new FakeAuthority((_, { value }) => value)
   const authority = own.open()
   own.away = new AuthorityError('unreachable', 'away')

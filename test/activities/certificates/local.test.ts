@@ -11,7 +11,7 @@ certificateAuthorityContract(test, 'local', () => ({ open: () => localAuthority(
   asksForProof: false,
 })
 
-test('its certificates are those of its root, for 90 days', async t => {
+test('the local authority issues certificates below its root, for 90 days', async t => {
   const authority = localAuthority(() => root)
   const { url } = await authority.order({ hostnames: ['own.test'] })
   const { csr } = await newRequest(['own.test'])
@@ -30,7 +30,7 @@ test('a CSR that was changed after it was signed is refused', async t => {
     await t.throwsAsync(authority.finalize(url, wrong), { code: 'badCSR' })
 })
 
-test('what is no order of it is not found', async t => {
+test('a URL that is not an order of the local authority is not found', async t => {
   const authority = localAuthority(() => root)
   const of = (value: unknown) => `berth-local:${Buffer.from(JSON.stringify(value)).toString('base64url')}`
   for (const url of ['', 'https://ca.test/order/1', 'berth-local:', of([]), of([1]), of({}), of('a'), of(null)])

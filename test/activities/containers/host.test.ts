@@ -138,7 +138,7 @@ test.serial('an engine without space is reported as such for every request', asy
 })
 
 test.serial(
-  'what a program is given stands in the body of the request, never in its address, which engines log',
+  'variables of a program are sent in the body of the request, never in its URL, which engines log',
   async t => {
     const heard: string[] = []
     const engine = createHttpServer(async (request, response) => {

@@ -133,7 +133,7 @@ test('an image that nobody waits for gives way to one that is requested, and is 
   t.deepEqual(asked, ['idle', 'wanted', 'idle', 'third'])
 })
 
-test('who requests an image that is just giving way gets it all the same', async t => {
+test('a caller that requests an image whose preparation is giving way still gets the image', async t => {
   t.timeout(60_000)
   const { host, asked, open } = await engineWith(t, { atOnce: 3, silentSeconds: 600, seconds: 600 })
   const idle = host.prepareImage('idle:1')

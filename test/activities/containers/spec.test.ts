@@ -188,7 +188,7 @@ test('a request to the engine contains the whole hardening table', t => {
   t.is(parent('none'), undefined)
 })
 
-test('what a container may request in addition changes only its own part of the request', t => {
+test('each option of a container changes only its own part of the request', t => {
   const spec = appContainer(release, { files: '/v/files', dependencies: null }, {}, host)
   const plain = createOptions(spec, cgroups)
   const asked = createOptions(

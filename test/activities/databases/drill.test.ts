@@ -20,7 +20,7 @@ async function outcomeOf(error: unknown): Promise<DrillOutcome> {
   return drillOutcome(code && /^[A-Z_]+$/.test(code) ? code : 'ACTION_FAILED')
 }
 
-test('what a drill has met that is neither the snapshot’s nor its engine’s shows nothing of the snapshot', async t => {
+test('a drill that fails for another reason says nothing about the snapshot', async t => {
   const ofOurs = Object.assign(new Error('terminating connection'), { name: 'error', code: '57P01', severity: 'FATAL' })
   for (const error of [
     new HostUnreachable('connect ENOENT'),

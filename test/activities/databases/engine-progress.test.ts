@@ -41,18 +41,18 @@ test('an engine that does nothing is given up after 60 s, also when what it does
   t.deepEqual(await logs(), [61, silent], 'what it logs of our questions is no progress')
 })
 
-test('one whose container reads, writes or computes is waited for as long as it does, and some hours at most', async t => {
+test('an engine whose container reads, writes or computes is waited for as long as it does, and some hours at most', async t => {
   t.deepEqual(await follow(second => ({ ...idle, blockRead: Math.min(second, 500) * 0.1 * MiB }))(), [561, silent])
   t.deepEqual(await follow(second => ({ ...idle, blockWrite: second * MiB }))(), [3601, endless])
   t.deepEqual(await follow(second => ({ ...idle, cpuPercent: second < 300 ? 100 : 9 }))(), [360, silent])
 })
 
-test('one that began to count anew has not gone back', async t => {
+test('an engine whose counters restart has not lost its progress', async t => {
   const restarted = follow(second => ({ ...idle, blockRead: (second < 30 ? 1000 + second : second - 30) * MiB }))
   t.deepEqual(await restarted(), [3601, endless])
 })
 
-test('one that reports how far it is makes progress by that alone', async t => {
+test('an engine that reports progress counts as making progress', async t => {
   const loading = (second: number) => new EngineLoads(`${Math.min(second, 100)} bytes`)
   t.deepEqual(await follow(() => idle)(loading), [
     161,

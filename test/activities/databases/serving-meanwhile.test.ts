@@ -122,7 +122,7 @@ test('nothing stands in for a database that is about to run', async t => {
   }
 })
 
-test('what takes its place under the lock is left alone, and a cancelled caller begins nothing', async t => {
+test('a container that replaces it under the lock is not touched, and a cancelled caller starts nothing', async t => {
   const { facts, options, meanwhile, standsIn } = await scene(t)
   let [begun, go] = [() => {}, () => {}]
   const beginning = new Promise<void>(done => (begun = done))

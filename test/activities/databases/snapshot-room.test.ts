@@ -105,7 +105,7 @@ test('a copy waits for room and memory only while others copy', async t => {
   t.truthy(await reserves('third'))
 })
 
-test('what was reserved is the work’s own once that begins', async t => {
+test('reserved room belongs to its work once the work begins', async t => {
   const { reserves, begins, ends } = scene(t, { mb: 200, memoryMb: 2048 })
   const giveBack = await reserves('first')
   await begins('first')
@@ -124,7 +124,7 @@ test('a copy that takes more than was estimated owes nothing', async t => {
   await t.notThrowsAsync(begins('second'))
 })
 
-test('what does not fit is not measured at every look', async t => {
+test('work that does not fit is not measured at every look', async t => {
   const { begins, reservation, measures } = scene(t, { mb: 150, memoryMb: 10_000 })
   await begins('first')
   const reserve = reservation('second')
@@ -160,7 +160,7 @@ test('nothing begins alongside a copy from before a new start of the process unt
   t.truthy(await reserves('third'), 'it is alone now')
 })
 
-test('what is not given room takes none from the work of others meanwhile', async t => {
+test('work that gets no room takes none from other work', async t => {
   const { begins, reserves, measures } = scene(t, { mb: 150, memoryMb: 10_000 })
   await begins('first')
   let retry: Promise<void> | null = null

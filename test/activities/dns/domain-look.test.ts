@@ -152,7 +152,7 @@ test.serial('the address that was checked is the one that is contacted', async t
   t.regex(JSON.stringify(await read('rebind.test', '/x')), /127\.0\.0\.2/)
 })
 
-test.serial('what name servers do not answer is unknown, and the reason is reported', async t => {
+test.serial('a record that name servers do not answer is unknown, and the reason is reported', async t => {
   server.misbehave('_berth.broken.test', 'SERVFAIL')
   const seen = await look('broken.test')
   t.like(seen, { txt: 'failed', cname: 'missing', points: null })

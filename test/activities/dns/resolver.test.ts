@@ -39,7 +39,7 @@ test.serial('a name that does not exist, and one without this type, have no reco
   t.deepEqual(await look('nothing.example.test', 'CAA'), { records: [] })
 })
 
-test.serial('what does not fit into a datagram comes over TCP', async t => {
+test.serial('an answer that does not fit into a datagram is requested over TCP', async t => {
   const long = 'v'.repeat(300)
   const values = Array.from({ length: 12 }, (_, n) => [`${n}-`, long.slice(0, 250), long.slice(250)])
   server.set('_berth.large.test', 'TXT', ...values)

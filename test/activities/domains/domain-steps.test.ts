@@ -427,7 +427,7 @@ test('a look at the records of one account proves nothing for another that claim
   t.is(it.ca.orders.size, 0)
 })
 
-test('what fails of one order is recorded neither with the next nor with another claim of the name', async t => {
+test('the failure of an order is recorded neither with the next order nor with another claim of the name', async t => {
   const it = await scene('failures.shop.dev')
   await it.run()
   const [claim, old] = [await it.row(), (await it.order())!]

@@ -99,7 +99,7 @@ test('admissions open one port of one address to its own bridge, each once and i
   t.deepEqual(admissionRules([]), [])
 })
 
-test('what is no bridge, address or port is refused, and never reaches the rules', t => {
+test('anything but a bridge, address or port is refused, and never reaches the rules', t => {
   const wrong: Partial<Record<keyof Admission, unknown>>[] = [
     ...['', 'bt+', 'bt one', '-j', 'a\n-F', 'b'.repeat(16), '!bt', 'bt"'].map(bridge => ({ bridge })),
     ...['', '10.0.0.0/8', '10.0.0.1 -j ACCEPT', '10.0.0.256', '010.0.0.1', '10.1', 'fd00::1', '10.0.0.1\n'].map(

@@ -52,7 +52,7 @@ const opening = (from: string, most: number) => `
   }
   one(0)`
 
-test('one address outside opens no more connections to databases than its share, and takes nothing of another', async t => {
+test('an outside address opens no more connections to databases than its share, and takes nothing from another', async t => {
   t.timeout(150_000)
   const { outer, router } = await machines(t)
   const firewall = iptablesFirewall({ ...names, resolvers: [], through: router.through })

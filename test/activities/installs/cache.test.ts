@@ -246,7 +246,7 @@ test('nothing is stored when the disk of the host has too little free space', as
   t.deepEqual(warnings, ['The disk of the host has too little free space.'])
 })
 
-test('what is being packed when the host ends is given up', async t => {
+test('an entry that is being packed when the host ends is given up', async t => {
   const { cache, result, root } = await scene(t)
   cache.keep('ana', keyOf(1), await result(8_000_000))
   await cache.close()

@@ -116,7 +116,7 @@ const pluginFields = {
   autoload: { 'psr-4': { 'Nosy\\': '' } },
 }
 
-test('what Composer has installed that saw no other file is used again, and not with one byte changed', async t => {
+test('an installation by Composer that read no other file is reused, but not after one byte has changed', async t => {
   t.timeout(170_000)
   const { app, installs, projectOf, one, outputOf } = await scene(t)
   const files = projectOf([one().published])
@@ -189,7 +189,7 @@ test('a plugin of Composer that may read other files is installed among all of t
   }
 })
 
-test('what Composer makes from files of the project serves its own release only', async t => {
+test('an installation that Composer makes from files of the project serves its own release only', async t => {
   t.timeout(170_000)
   const { app, projectOf, one, outputOf } = await scene(t)
   const { push } = await app()

@@ -29,7 +29,7 @@ test('the files that a step depends on are read up to 4 MiB each and 32 MiB in a
     t.deepEqual(await inputFiles(folder, [name]), { because: `${name} is missing, or larger than 4 MiB` })
 })
 
-test('what a step depends on belongs to the application with every folder above it', async t => {
+test('files that a step depends on, and every folder above them, belong to the application', async t => {
   demandRoot()
   const folders = releaseFolders(ownFolder(t), 1)
   await mkdir(folders.root, { recursive: true })

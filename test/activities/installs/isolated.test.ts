@@ -59,7 +59,7 @@ for (const [name, runtime, left] of [
   ['alone', python, 'install'],
   ['with the cache of its tools', go, 'tools'],
 ] as const)
-  test(`${name}: what a killed host left is removed before the step runs again, its container first`, async t => {
+  test(`${name}: remains of a killed host are removed before the step runs again, the container first`, async t => {
     const { folders, calls, run, name } = release(t, runtime, () => existsSync(join(folders[left], 'left')))
     lay(folders[left], { left: 'x' })
     const isShown = { ...inputs, isShownAfter: undefined } as typeof inputs
@@ -68,7 +68,7 @@ for (const [name, runtime, left] of [
     t.false(existsSync(join(folders[left], 'left')))
   })
 
-test('what a host that was killed after the result had its name left is removed with the next attempt', async t => {
+test('remains of a host that was killed after it named the result are removed with the next attempt', async t => {
   for (const runtime of [python, go]) {
     const { folders, calls, run } = release(t, runtime, () => false)
     for (const left of [folders.dependencies, folders.build, folders.install, folders.tools]) lay(left, { a: 'a' })

@@ -60,7 +60,7 @@ test('a commit into an application in Python installs what its requirements are 
   t.regex(next.words, /^installed, and not for reuse: requirements.txt has a line that may name another file/)
 })
 
-test('what was found damaged is not lent to a commit without a manifest, also when the push that found it has failed', async t => {
+test('damaged dependencies are not lent to a commit without a manifest, even if the push that detected the damage failed', async t => {
   t.timeout(170_000)
   for (const [files, runtime] of [
     [npmFiles(), {}],

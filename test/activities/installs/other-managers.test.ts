@@ -104,7 +104,7 @@ function filesOf(lock: keyof typeof locks, packages: Package[], optional: Packag
 
 for (const lock of ['yarn.lock', 'pnpm-lock.yaml'] as const) {
   test.serial(
-    `${lock}: what a step has installed that saw no other file is used again, and not with one byte changed`,
+    `${lock}: an installation by a step that read no other file is reused, but not after one byte has changed`,
     async t => {
       t.timeout(170_000)
       const { app, publish, installs } = await scene(t)

@@ -137,7 +137,7 @@ test('an install step sees only the files that it depends on', async t => {
   t.is((await preparedOf(volume, among.release.number)).installed, undefined)
 })
 
-test('what a step has installed is on the disk before it has its name: after a power cut that counts as whole', async t => {
+test('an install result is on the disk before it has its name, so after a power cut a named one is whole', async t => {
   t.timeout(110_000)
   const { app, host } = await hostOf(t)
   const files = npmFiles()

@@ -214,7 +214,7 @@ test('a build of which the host is killed before it is recorded is repeated, and
   }
 })
 
-test('what a build packs besides a file, too many files and too large folders are not stored', async t => {
+test('a build’s cache is not stored if it is not a file, has too many files, or is too large', async t => {
   t.timeout(300_000)
   const { app, installs, root, warnings } = await hostOf(t)
   const { push, owner_id } = await app()

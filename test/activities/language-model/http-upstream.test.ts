@@ -103,7 +103,7 @@ test('only named fields are sent, with the key, to the address below the base', 
   ])
 })
 
-test('reasons to finish become three', async t => {
+test('finish reasons are mapped to three values', async t => {
   const { ask } = await scene(t)
   for (const [finish, reported] of [
     ['stop', 'stop'],
@@ -163,7 +163,7 @@ test('usage is the upstream’s, and the estimate where it gives none', async t 
   t.is(thought.usage.completion, estimateText(`${'x'.repeat(1000)}yes`), 'thoughts are paid for')
 })
 
-test('what callers cannot store is taken out of an answer', async t => {
+test('characters that callers cannot store are removed from an answer', async t => {
   const { ask } = await scene(t)
   const half = JSON.stringify({ choices: [{ delta: { content: '\ud83d' } }] })
   const other = JSON.stringify({ choices: [{ delta: { content: '\ude42\0\udc00' }, finish_reason: 'stop' }] })
@@ -275,14 +275,14 @@ test('figures that cannot be true are replaced by the estimate', async t => {
   t.deepEqual(await used(Number.MAX_SAFE_INTEGER, 1e12), estimated)
 })
 
-test('what an upstream generates past the requested length is charged, too', async t => {
+test('tokens that an upstream generates past the requested length are charged, too', async t => {
   const { ask } = await scene(t)
   const completion = async (script: ModelScript) => (await ask(script, { maxTokens: 16 })).usage.completion
   t.is(await completion({ text: ['x'.repeat(1000)], usage: null }), 270)
   t.is(await completion({ text: 'x', usage: { prompt: 1, completion: 5000 } }), 5000)
 })
 
-test('what is no answer is not taken for one, and its words go nowhere', async t => {
+test('a malformed answer is refused, and its text is not passed on', async t => {
   const secret = 'sk-upstream-secret'
   const { ask, log } = await scene(t, {}, { AI_UPSTREAM_KEY: secret })
   const error = JSON.stringify({ error: { message: `the key ${secret} is wrong` } })

@@ -45,7 +45,7 @@ const says =
       .writeHead(status, { 'content-type': 'application/json' })
       .end(typeof answer === 'string' ? answer : JSON.stringify(answer))
 
-test('one request is understood by servers that count messages and by those that list tokens of a text', async t => {
+test('the same request is understood by servers that count messages and by those that list tokens of a text', async t => {
   const vllm = await scene(t, says({ count: 41, max_model_len: 4096, tokens: [1, 2, 3] }))
   t.is(await vllm.count(), 41)
   const llama = await scene(t, says({ tokens: [5, 6, { id: 7, piece: 'a' }] }))
@@ -66,7 +66,7 @@ test('the key goes to the upstream’s own origin only', async t => {
   t.is(other.received[0]!.headers.authorization, undefined)
 })
 
-test('whatever is no count is none', async t => {
+test('an answer that is not a count is ignored', async t => {
   for (const answer of [{}, [], null, { count: -1 }, { count: '5' }, { count: 1.5 }, { tokens: 5 }, 'nonsense', ''])
     t.is(await (await scene(t, says(answer))).count(), null, JSON.stringify(answer))
   t.is(await (await scene(t, says({ count: 5 }, 500))).count(), null)

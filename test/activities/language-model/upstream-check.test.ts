@@ -19,7 +19,7 @@ async function scene(t: ExecutionContext, own: Record<string, string> = { AI_UPS
   }
 }
 
-test('what the operator must fix is REFUSED, with the setting; what may pass is away', async t => {
+test('an error that the operator must fix is REFUSED, with the setting; a passing one is away', async t => {
   const { check } = await scene(t)
   const secret = 'hidden-key SECRET TEXT'
   for (const [status, state, why] of [

@@ -109,7 +109,7 @@ test('credentials are sent to the server, and to a remote one only over TLS', as
   }
 })
 
-test('whatever is written is read back as it was', async t => {
+test('any written mail is read back unchanged', async t => {
   const letters = [...'ab =é長🚢\t.\n']
   const written = (length: number) =>
     Array.from({ length }, () => letters[Math.floor(Math.random() * letters.length)]).join('')

@@ -68,7 +68,7 @@ test('a process killed during a put leaves no body, and its temporary file is re
   t.deepEqual(await temporary(), [])
 })
 
-test('what a killed process left is also removed while others use the store', async t => {
+test('files of a killed process are removed even while others use the store', async t => {
   const used = join(base, 'used')
   const patient = await filesystemStore(used)
   const hasty = await filesystemStore(used, 100)

@@ -174,7 +174,7 @@ test('at a private address the registry that an operator has named is asked, and
   t.true(warnings.some(words => words.includes('127.0.0.1 is no public address')))
 })
 
-test('what is being read stays on the disk, and counts: what has no room next to it is passed on', async t => {
+test('a file that is being read stays on the disk and counts; an answer without room next to it is passed on', async t => {
   t.timeout(60_000)
   const maxBytes = 20 * MiB
   const { registry, base, cache } = await scene(t, { maxBytes })

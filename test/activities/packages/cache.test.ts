@@ -178,7 +178,7 @@ test('documents are requested again with their ETag, and the stored one is used 
   t.true((await get(`${origin}/npm/tiny`)).body.equals(changed.body))
 })
 
-test('what was not used for the longest time goes for what is new, and the folder stays within its bound', async t => {
+test('the least recently used files give way to new ones, and the folder stays within its bound', async t => {
   const filler = () => Array.from({ length: 40 * KiB }, () => Math.random().toString(36)[2]).join('')
   const maxBytes = 128 * KiB
   const { registry, base, folder, cache } = await scene(t, { maxBytes })
@@ -460,7 +460,7 @@ test('a step that ends does not wait for the cache', async t => {
   for (const use of uses) await t.throwsAsync(use, { message: 'The step ends.' })
 })
 
-test('its process has a user of its own, no environment, and ends with the cache', async t => {
+test('the process of the cache has its own user, no environment, and ends with the cache', async t => {
   demandRoot()
   const { base, folder, cache } = await scene(t)
   await base()

@@ -149,7 +149,7 @@ test('files of a module that are others, or that no checksum database knows, are
   t.true(warnings.some(words => words.includes('not what its document says')))
 })
 
-test('what the checksum database says is passed on byte by byte, and nothing else of a proxy', async t => {
+test('answers of the checksum database are passed on byte by byte, and nothing else of a proxy', async t => {
   const { registry, origin } = await requesting(t)
   const tile = Buffer.from(Array.from({ length: 256 }, (_, n) => n))
   registry.instead = ({ url }, response) => Boolean(url?.includes('/tile/') && response.end(tile))

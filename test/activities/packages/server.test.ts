@@ -44,7 +44,7 @@ async function scene(
 const never: PackageServerOptions['archive'] = (_, { signal }) =>
   new Promise<Served>((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
 
-test('what is cut off because it is silent, or takes too long, counts as a trouble', async t => {
+test('an answer that is cut off because it is silent or takes too long counts as a trouble', async t => {
   for (const clientSeconds of [
     { silent: 0.5, answer: 100 },
     { silent: 100, answer: 0.5 },
@@ -55,7 +55,7 @@ test('what is cut off because it is silent, or takes too long, counts as a troub
   }
 })
 
-test('what the registry does not have is a trouble only where a step without the cache asks another one', async t => {
+test('a file that the registry does not have is a trouble only where a step without the cache asks another one', async t => {
   const cases: [status: number, mayBeElsewhere: boolean, troubles: number][] = [
     [404, false, 0],
     [410, false, 0],

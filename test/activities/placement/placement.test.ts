@@ -312,7 +312,7 @@ test('folders of the current and the previous release are retained, older and di
   t.is(readFileSync(join(volume, 'files/a'), 'utf8'), '5')
 })
 
-test('what an application may not remove is removed by the host and reported, and keeps no older release', async t => {
+test('files that an application cannot remove are removed by the host and reported, and retain no older release', async t => {
   demandRoot()
   const { root, request, bring, volume, settleFirst } = await volumeWith(t, { a: '1' })
   await settleFirst()
@@ -365,7 +365,7 @@ test('a release whose dependencies a later one uses is retained as long as that 
   t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['1', '3', '4'])
 })
 
-test('what a release that is being prepared borrows outlives settling and discarding', async t => {
+test('files that a release in preparation borrows survive settling and discarding', async t => {
   const { root, request, bring, volume } = await volumeWith(t, { a: '1' })
   const borrows = (release: number, lender: number) => {
     lay(root(release), { 'prepared.json': JSON.stringify({ install: null, dependenciesOf: lender }) })

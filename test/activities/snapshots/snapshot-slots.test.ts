@@ -357,7 +357,7 @@ test('a copy that does not fit alongside others waits at the head of the line, a
   t.is(room.givenBack, 0, 'what it has reserved stays its own')
 })
 
-test('who has reserved room and gets no slot gives it back', async t => {
+test('an operation that has reserved room and gets no slot gives the room back', async t => {
   for (const assign of [
     async () => new Map(),
     async (waiting: readonly string[]) => (waiting.length ? Promise.reject(new Error('away')) : new Map()),
@@ -378,7 +378,7 @@ test('a copy that cannot be measured holds up no other', async t => {
   t.deepEqual(await holders(), ['a1'])
 })
 
-test('what cannot get a slot is not measured', async t => {
+test('an operation that cannot get a slot is not measured', async t => {
   const { waits, waitsOf, holders, db } = await queueing(t, 'taken-by-two')
   let measured = 0
   const reserve = async () => {
@@ -398,7 +398,7 @@ test('what cannot get a slot is not measured', async t => {
   t.is(measured, 0, 'both are taken')
 })
 
-test('one that waits again for the slot that it has gets it immediately', async t => {
+test('an operation that waits again for the slot that it has gets it immediately', async t => {
   const { db } = await database
   const places = snapshotSlots(db, { lookEveryMs: 5 })
   for (const operationId of ['first', 'second'])
@@ -430,7 +430,7 @@ test('room is reserved alongside the copies of databases that have slots, or get
   t.is(seen.c, 0, 'an application needs none of it')
 })
 
-test('one that is given up while it is given a slot is reported only afterwards', async t => {
+test('an operation that is given up while it gets a slot is reported only afterwards', async t => {
   const { db } = await database
   /** Looks stop here until they may go on. */
   let gate = { isReached: false, open: () => {}, opened: Promise.resolve() }

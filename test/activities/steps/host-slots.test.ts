@@ -13,7 +13,7 @@ import { testDatabase } from '../../kit/servers/database.ts'
 const database = testDatabase()
 const run = <T>(work: () => Promise<T>) => asActivity({ run: 'lane', step: 5 }, work)
 
-test('what a step awaits ahead keeps no slot from others, and a step that fails there takes none', async t => {
+test('a step holds no slot while it waits for its inputs, and takes none if that wait fails', async t => {
   const slots = new FairSlots({ atOnce: 1 })
   let arrive = () => {}
   const arrived = new Promise<void>(resolve => {

@@ -35,7 +35,7 @@ async function hostThat(t: ExecutionContext, listener: RequestListener, now?: ()
   return { app, reader: httpHostReader(api().db, hostCall(api().db, masterKey), now) }
 }
 
-test.serial('it reads with the key of that host, and keeps the last figures', async t => {
+test.serial('the reader uses the key of that host, and retains the last figures', async t => {
   const asked: string[] = []
   const { app, reader } = await hostThat(t, (request, response) => {
     asked.push(`${request.url} ${request.headers.authorization}`)

@@ -83,7 +83,7 @@ test('the worst bodies of one account leave a thread for others', async t => {
   await Promise.all(all)
 })
 
-test.serial('one body per account is parsed at a time, even if no other waits; two for several accounts', async t => {
+test.serial('an account has one body parsed at a time, even if no other waits; several accounts have two', async t => {
   const body = () => bytesOf(`{"content":[${'120,'.repeat(100_000)}120]}`)
   const parse = (account: string) => parseInThread(body(), { file: true }, account)
   const own = parsingThreads(t)

@@ -45,7 +45,7 @@ async function line(server: Server, localAddress = '127.0.0.1'): Promise<Line> {
 const ask = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
 const answers: RequestListener = (_, response) => void response.end('answered')
 
-test('one address has 100 connections, the next is closed; one that ends makes room, and other addresses have their own', async t => {
+test('an address has 100 connections, the next is closed; one that ends makes room, and other addresses have their own', async t => {
   const server = await serving(t, {}, answers)
   const lines = await Promise.all(Array.from({ length: 100 }, () => line(server)))
   for (const { socket } of lines) socket.write(ask)

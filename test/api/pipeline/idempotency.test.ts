@@ -211,7 +211,7 @@ const replayed = ({ headers }: Answer) => headers.get('idempotent-replayed')
 const elsewhere = { workspaceId: 'b'.repeat(40), code: '0'.repeat(32), group: 'view' }
 
 for (const [name, wishOf] of Object.entries(creations)) {
-  test.serial(`${name}: one key creates once and gets one answer`, async t => {
+  test.serial(`${name}: an idempotency key creates once and gets one answer`, async t => {
     const ana = await api().makeUser()
     const { request, other, made } = await wishOf(ana)
     const before = await made()

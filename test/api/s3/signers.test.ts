@@ -83,7 +83,7 @@ const messageOf = ({ headers, query, ...plain }: Plain) => ({
   headers: { host, ...headers },
 })
 
-test('what the signer of the SDK for JavaScript signs is verified', async t => {
+test('signatures of the SDK for JavaScript are verified', async t => {
   const property = fc.asyncProperty(requests, async plain => {
     const { method, path, query, headers } = await smithy.sign(messageOf(plain), { signingDate: signedAt })
     verify(method, `${path}?${queryOf(query as never)}`, headers)
@@ -91,7 +91,7 @@ test('what the signer of the SDK for JavaScript signs is verified', async t => {
   await t.notThrowsAsync(fc.assert(property, { numRuns: 500 }))
 })
 
-test('what it presigns is verified', async t => {
+test('presigned URLs of the SDK for JavaScript are verified', async t => {
   const property = fc.asyncProperty(requests, async plain => {
     const message = messageOf({ ...plain, headers: { 'x-amz-content-sha256': 'UNSIGNED-PAYLOAD' } })
     const { method, path, query, headers } = await smithy.presign(message, { signingDate: signedAt, expiresIn: 60 })
@@ -100,7 +100,7 @@ test('what it presigns is verified', async t => {
   await t.notThrowsAsync(fc.assert(property, { numRuns: 500 }))
 })
 
-test('what aws4 signs is verified', t => {
+test('signatures of aws4 are verified', t => {
   const property = fc.property(requests, plain => {
     const target = `${pathOf(plain)}?${queryOf(plain.query)}`
     const { headers = {} } = aws4.sign(

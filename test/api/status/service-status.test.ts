@@ -78,7 +78,7 @@ test('hosts that drain are in maintenance, silent ones are out, of none nothing 
   t.deepEqual(await look(), ['degraded', 'outage', 2, 2])
 })
 
-test('one look asks the database one question for all that it tells of it, and each look its own', async t => {
+test('each look asks the database one question of its own, whatever it reports', async t => {
   const { db } = await database
   let [asked, isAway] = [0, false]
   const counted = (text: string) => {

@@ -53,7 +53,7 @@ const denials = [
 ]
 
 for (const endpoint of blobEndpoints)
-  test.serial(`who may call ${endpoint.name}`, async t => {
+  test.serial(`only permitted callers may call ${endpoint.name}`, async t => {
     for (const [caller, { credential, verdict }] of Object.entries(await callersOf(table[endpoint.name]!, endpoint))) {
       const answer = await ask(credential, endpoint)
       const denied = denials.includes(answer.body.code) ? `${answer.status} ${answer.body.code}` : 'let in'

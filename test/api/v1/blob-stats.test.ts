@@ -19,7 +19,7 @@ const stats = async (who: TestUser | string) => (await api().blobAs(who).get('/v
 const store = (user: TestUser, key: string, text: string) =>
   put(api().db, { ownerId: user.id, bucket: 'private', key }, text)
 
-test.serial('what is stored, what is included, and what it would cost', async t => {
+test.serial('the account’s statistics show what is stored, what is included, and what it would cost', async t => {
   const ana = await api().makeUser({ plan: 'hobby-1' })
   const included = 5 * 1024 ** 3
   t.like(await stats(ana), { usage: { objects: 0, storage: 0 }, plan: { included }, size: 0, totalEstimate: 0 })
@@ -96,7 +96,7 @@ test.serial('an answer is cached for a while', async t => {
   t.is(await ask(), 0)
 })
 
-test.serial('who may', async t => {
+test.serial('only sessions and keys with blob:read may read the statistics of their account', async t => {
   const ana = await api().makeUser()
   await store(ana, 'a.txt', 'abc')
   const reader = (await api().makeKey(ana, { scopes: ['blob:read'] })).key

@@ -24,7 +24,7 @@ test('the blob API describes itself', async t => {
   t.deepEqual(Object.keys(answer.body.paths), Object.keys(document.paths))
 })
 
-test('it lists every route of the blob API, once', t => {
+test('the document lists every route of the blob API, once', t => {
   t.deepEqual(
     operations.map(({ method, path, operation }) => `${method} ${path} ${operation.operationId}`).sort(),
     blobEndpoints.map(({ method, path, name }) => `${method.toLowerCase()} ${path} ${name}`).sort(),

@@ -109,7 +109,7 @@ test('saved rules survive a lower plan, but the next change must fit it', async 
   t.is((await save(ana, [])).status, 200)
 })
 
-test('who may', async t => {
+test('only callers with the scope may read or save upload rules, within their prefixes', async t => {
   const ana = await api().makeUser()
   await save(ana, [{ prefix: 'a/' }, { prefix: 'b/' }])
   const reader = (await api().makeKey(ana, { scopes: ['blob:read'] })).key

@@ -68,7 +68,7 @@ test('a pair ends with its key, its expiry and its account', async t => {
   t.is(await find('BRTH0000000000000000'), undefined)
 })
 
-test('who may', async t => {
+test('only an API key with a scope for blobs may request S3 credentials', async t => {
   const ana = await api().makeUser()
   const other = (await api().makeKey(ana, { scopes: ['apps:read'] })).key
   const { token } = (await api().blobAs(ana).post('/v1/upload-tokens', '{}')).body.response

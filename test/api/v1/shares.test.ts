@@ -58,7 +58,7 @@ test('a public object may be shared, which restricts nothing', async t => {
   t.like((await create(ana, { object: made.id })).body.response, { object: made.id, object_is_public: true })
 })
 
-test('what is null is as what is left out', async t => {
+test('null equals an omitted field', async t => {
   const ana = await api().makeUser({ plan: 'standard-4' })
   const made = await madeObject(api(), ana)
   const startedAt = Date.now()

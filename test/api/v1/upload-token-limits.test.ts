@@ -3,7 +3,7 @@ import { testApi } from '../../kit/actors/api.ts'
 
 const api = testApi({ scale: 1 })
 
-test('one token has 60 requests in a minute, of any kind; beyond that it is blocked for five minutes, others are not', async t => {
+test('a token has 60 requests in a minute, of any kind; beyond that it is blocked for five minutes, others are not', async t => {
   const { blobAs, makeUser, db } = api()
   const ana = await makeUser({ plan: 'enterprise-128' })
   const mint = async () => (await blobAs(ana).post('/v1/upload-tokens')).body.response.token

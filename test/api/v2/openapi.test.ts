@@ -22,7 +22,7 @@ test('the document is 3.1.0 in the 2020-12 dialect and has an ETag', async t => 
   t.is(again.headers.get('etag'), answer.headers.get('etag'))
 })
 
-test('it lists every route that accepts an API key, once, and no other', t => {
+test('the document lists every route that accepts an API key, once, and no other', t => {
   const document = openApiDocument(endpoints, 'http://x') as {
     paths: Record<string, Record<string, { operationId: string }>>
   }

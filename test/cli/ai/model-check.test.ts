@@ -45,7 +45,7 @@ test.serial(
   },
 )
 
-test.serial('one that does not accept fails the command; nothing shows a key or a text of an upstream', async t => {
+test.serial('an upstream that refuses fails the command; no output shows a key or a text of an upstream', async t => {
   const [good, bad] = await models(t, 2)
   bad!.otherwise = { status: 401, body: 'Incorrect key: hidden-key. SECRET TEXT' }
   const own = { AI_UPSTREAM_URL: `${good!.url},${bad!.url}`, AI_UPSTREAM_KEY: 'hidden-key' }

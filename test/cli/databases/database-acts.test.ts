@@ -76,12 +76,12 @@ test.serial('an undo says what changes before it is confirmed, and how to come b
   const { row, short, berth, lane, change, db, ana } = await scene(t)
   t.regex(
     (await berth('databases', 'undo', short)).stderr,
-    /^There is nothing to undo: it was not restored in the last day/,
+    /^There is nothing to undo: the data before a restore is retained for one day/,
   )
   const restore = await operations.enqueueOperation(db, {
     ...({ targetType: 'database', targetId: row.id, kind: 'restore', ownerId: ana.id, actor: ana.id } as const),
   })
-  t.regex((await berth('databases', 'undo', short)).stderr, /^A restore of it waits or runs\. Try again/)
+  t.regex((await berth('databases', 'undo', short)).stderr, /^A restore is queued or running\. Try again/)
   await db('operations')
     .where({ id: restore.id })
     .update({ state: 'success', finished_at: new Date('2030-01-01T10:00:00Z') })
@@ -90,10 +90,10 @@ test.serial('an undo says what changes before it is confirmed, and how to come b
   t.is(
     asked.stderr,
     [
-      `The database orders (${row.id}) of ${ana.email} gets the data back that it had before the restore of 2030-01-01 10:00:00.000Z.`,
-      '  What was written since then will no longer be in it. That is kept for a day: another undo brings it back.',
-      '  It is away for some seconds, and every connection ends. The password stays the present one.',
-      'Go back?',
+      `The database orders (${row.id}) of ${ana.email} returns to the data that it had before the restore of 2030-01-01 10:00:00.000Z.`,
+      '  Data written since then is removed from it, but retained for a day: another undo restores it.',
+      '  It is unavailable for a few seconds, and its connections are closed. The current password does not change.',
+      'Continue?',
       'There is no terminal to confirm on: use --yes.',
     ].join('\n'),
   )
@@ -104,8 +104,8 @@ test.serial('an undo says what changes before it is confirmed, and how to come b
   t.is(
     done.stdout,
     [
-      'The database orders has the data from before the restore of 2030-01-01 10:00:00.000Z.',
-      `What it had until now is kept until 2099-01-01 00:00:00.000Z: berth databases undo ${short} brings it back.`,
+      'The database orders now has the data from before the restore of 2030-01-01 10:00:00.000Z.',
+      `Its previous data is retained until 2099-01-01 00:00:00.000Z. To restore it: berth databases undo ${short}`,
       '',
     ].join('\n'),
   )
@@ -124,20 +124,20 @@ test.serial('an undo says what changes before it is confirmed, and how to come b
   const [json] = await Promise.all([berth('databases', 'undo', short, '--yes', '--json'), lane('undo', failure)])
   t.like(JSON.parse(json.stdout), { database: row.id, state: 'error', code: 'ACTION_FAILED' })
   const late = await berth('databases', 'undo', short, '--yes', '--wait', '0')
-  t.regex(late.stderr, /^The undo is not over yet and continues: berth ops explain \w{8}$/)
+  t.regex(late.stderr, /^The undo has not finished yet and continues: berth ops explain \w{8}$/)
   t.regex(
     (await berth('databases', 'undo', short, '--yes')).stderr,
-    /^That is under way already: operation \w{8} \(undo\)\.$/,
+    /^This is already in progress: operation \w{8} \(undo\)\.$/,
   )
 })
 
 test.serial('a start is for what should run and does not; its crashes no longer count', async t => {
   const { short, berth, lane, change, loaded, db, row, ana } = await scene(t)
-  t.is((await berth('databases', 'start', short)).stderr, 'The database runs already.')
+  t.is((await berth('databases', 'start', short)).stderr, 'The database is already running.')
   await change({ status: 'exited', desired_state: 'stopped' })
   t.regex(
     (await berth('databases', 'start', short)).stderr,
-    /^It was stopped on purpose.* Its owner starts it: POST \/v2\/databases\//,
+    /^It was stopped by its owner.* Only its owner can start it: POST \/v2\/databases\//,
   )
   await change({ desired_state: 'running', restarts: 5 })
   const end = () => db('databases').where({ id: row.id }).update({ status: 'running' })
@@ -159,20 +159,20 @@ test.serial('an upgrade shows what it would change; with --all it stops at the f
   await db('databases').where({ id: others[0]!.id }).update({ image_id: two })
   await snapshot()
   await snapshot(others[1]!.id)
-  t.is((await berth('databases', 'upgrade')).stderr, 'Give one database, or --all.')
-  t.is((await berth('databases', 'upgrade', short, '--all')).stderr, 'Give one database, or --all.')
+  t.is((await berth('databases', 'upgrade')).stderr, 'Specify one database, or --all.')
+  t.is((await berth('databases', 'upgrade', short, '--all')).stderr, 'Specify one database, or --all.')
   const plan = (await berth('databases', 'upgrade', '--all', '--dry-run')).stdout
   const lines = plan.trim().split('\n')
   t.regex(lines[0]!, /^ID +NAME +HOST +IMAGE +RUNS WITH +HOST HAS +PLAN$/)
   t.regex(lines[1]!, new RegExp(`^${short} +orders +${hostId} +berth/redis:8 +1{12} +2{12} +would be upgraded$`))
-  t.regex(lines[2]!, / b .* 2{12} +2{12} +has the present image$/)
-  t.regex(lines[3]!, / c .* - +2{12} +unknown: not started since images are recorded; an upgrade compares$/)
+  t.regex(lines[2]!, / b .* 2{12} +2{12} +has the current image$/)
+  t.regex(lines[3]!, / c .* - +2{12} +unknown: its image is recorded at the next start$/)
   const [first] = JSON.parse((await berth('databases', 'upgrade', short, '--dry-run', '--json')).stdout)
   t.like(first, { database: row.id, image: 'berth/redis:8', image_id: one, offered_image_id: two, plan: 'upgrade' })
   t.is(await db('operations').where({ kind: 'upgrade' }).first(), undefined)
   t.regex(
     (await berth('databases', 'upgrade', '--all')).stderr,
-    /^Each of 3 databases continues with the present image.*\nUpgrade\?\n.*--yes/,
+    /^Each of 3 databases is upgraded to the current image.*\nUpgrade\?\n.*--yes/,
   )
 
   const chosen = (from: string, to: string) => (id: string) => addToInput(db, id, { images: { from, to } })
@@ -189,7 +189,7 @@ test.serial('an upgrade shows what it would change; with --all it stops at the f
   t.is(all.stdout, `${short} orders on ${hostId}: upgraded from ${'1'.repeat(12)} to ${'2'.repeat(12)}`)
   t.is(
     all.stderr,
-    `${others[0]!.id.slice(0, 8)} b on ${hostId}: The upgrade FAILED: ACTION_FAILED: It ended. See: berth databases explain ${others[0]!.id.slice(0, 8)} It has its former image.\nStopped here: 1 more were not touched.`,
+    `${others[0]!.id.slice(0, 8)} b on ${hostId}: The upgrade FAILED: ACTION_FAILED: It ended. See: berth databases explain ${others[0]!.id.slice(0, 8)} It has its former image again.\nStopped here: 1 more were not touched.`,
   )
   t.is((await db('operations').where({ kind: 'upgrade', target_id: others[1]!.id })).length, 0)
   t.is((await db('audit').where({ action: 'databases.upgrade' })).length, 2)
@@ -207,7 +207,7 @@ test.serial('an upgrade shows what it would change; with --all it stops at the f
   )
 })
 
-test.serial('an upgrade demands a snapshot of the last day, which is its way back, unless that is waived', async t => {
+test.serial('an upgrade requires a good snapshot from the last day, unless that is waived', async t => {
   const { db, hostId, row, short, berth, lane, change, snapshot } = await scene(t)
   await recordDatabaseImageIds(db, hostId, { 'berth/redis:8': two })
   await change({ image_id: one })
@@ -217,7 +217,7 @@ test.serial('an upgrade demands a snapshot of the last day, which is its way bac
   const [plan] = JSON.parse((await berth('databases', 'upgrade', short, '--dry-run', '--json')).stdout)
   t.is(plan.plan, 'no snapshot')
   const refusal = new RegExp(
-    `^${short} orders on ${hostId}: it has no good snapshot of the last 24 hours, .*POST /v2/databases/${row.id}/snapshots.* --without-snapshot\\.$`,
+    `^${short} orders on ${hostId}: it has no good snapshot from the last 24 hours, .*POST /v2/databases/${row.id}/snapshots.* --without-snapshot\\.$`,
   )
   t.regex((await berth('databases', 'upgrade', short, '--yes')).stderr, refusal)
   t.is(await db('operations').where({ kind: 'upgrade' }).first(), undefined)
@@ -241,11 +241,11 @@ test.serial(
   async t => {
     const { db, row, short, berth, lane, snapshot, hostId } = await scene(t)
     t.deepEqual(await drillFinding(db, 7), { name: 'drills of databases', state: 'none yet' })
-    t.is((await berth('databases', 'drill')).stderr, 'Give one database, or --all; or --list.')
+    t.is((await berth('databases', 'drill')).stderr, 'Specify one database, --all or --list.')
     t.is((await berth('databases', 'drill', short)).stderr, 'It has no snapshot that could be restored.')
     t.regex(
       (await berth('databases', 'drill', '--all')).stdout,
-      /: left out\. It has no snapshot that could be restored\./,
+      /: skipped\. It has no snapshot that could be restored\./,
     )
     t.is((await berth('databases', 'drill', '--list')).stdout, 'No drills yet.\n')
     const snapshotId = await snapshot()
@@ -275,7 +275,7 @@ test.serial(
     const { stdout } = await berth('databases', 'explain', short)
     t.regex(
       stdout,
-      /Its snapshot could not be restored in the drill that ended .* ago .*: The archive is broken\.\n +-> take a new snapshot/,
+      /Its snapshot could not be restored in the drill that ended .* ago .*: The archive is broken\.\n +-> create a new snapshot/,
     )
     t.regex(stdout, /last drill +\d.*Z FAILED on host/)
 
@@ -284,7 +284,7 @@ test.serial(
       berth('databases', 'drill', short),
       lane('drill', away, shows('prevented', 'The object store is away.')),
     ])
-    t.regex(prevented.stdout, /: PREVENTED on host .* could not be tried\. The object store is away\.$/)
+    t.regex(prevented.stdout, /: PREVENTED on host .* could not be tested\. The object store is away\.$/)
     t.is((await drillFinding(db, 7)).state, finding.state, 'the failure is open still')
     t.regex((await berth('databases', 'explain', short)).stdout, /in the drill that ended .*: The archive is broken\./)
 
@@ -306,7 +306,7 @@ test.serial(
       expected_digest: 'c'.repeat(64),
       snapshot_at: '2030-01-01T10:00:00.000Z',
     })
-    t.regex((await drillFinding(db, 7)).state, /^no failure is open/)
+    t.regex((await drillFinding(db, 7)).state, /^no failures/)
     t.notRegex((await berth('databases', 'explain', short)).stdout, /could not be restored in the drill/)
     const list = (await berth('databases', 'drill', short, '--list')).stdout.trim().split('\n')
     t.regex(list[0]!, /^ENDED +DATABASE +SNAPSHOT OF +HOST +TOOK +BYTES +OUTCOME$/)
@@ -335,15 +335,15 @@ test.serial('drills that are prevented for 14 days are in explain and in the doc
   const unsuccessful =
     /No drill of it has succeeded for a long time: .* on host h\d+: It was prevented\.\n +-> remove the cause/
   await shown('prevented', 1)
-  t.regex((await drillFinding(db, 7)).state, /^no failure is open/, 'it is new')
+  t.regex((await drillFinding(db, 7)).state, /^no failures/, 'it is new')
   await change({ created_at: daysAgo(40) })
   const finding = await drillFinding(db, 7)
-  t.is(finding.state, `SNAPSHOTS OF 1 DATABASES WERE NOT TRIED FOR 14 DAYS: ${short}`)
-  t.regex(finding.remedy!, new RegExp(`host ${hostId} could not try that of ${short}: It was prevented\\.`))
+  t.is(finding.state, `SNAPSHOTS OF 1 DATABASES HAVE NOT BEEN TESTED FOR 14 DAYS: ${short}`)
+  t.regex(finding.remedy!, new RegExp(`host ${hostId} could not test that of ${short}: It was prevented\\.`))
   t.regex(await explained(), unsuccessful)
-  t.regex((await drillFinding(db, 0)).state, /^no failure is open/, 'nobody wants them')
+  t.regex((await drillFinding(db, 0)).state, /^no failures/, 'nobody wants them')
   await shown('good', 13)
-  t.regex((await drillFinding(db, 7)).state, /^no failure is open/)
+  t.regex((await drillFinding(db, 7)).state, /^no failures/)
   t.notRegex(await explained(), unsuccessful)
 
   await shown('failed', 12)

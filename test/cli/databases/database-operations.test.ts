@@ -86,7 +86,7 @@ test.serial(
       t.regex(stdout, new RegExp(`how the database is now: berth databases explain ${row.id.slice(0, 8)}`))
       if (kind === 'rotate') t.regex(stdout, /Last failure of this database:\n {2}\w{8} resize, error/)
       const retried = await ops('retry', id, '--json')
-      if (!['stop', 'start'].includes(kind)) t.regex(retried.stderr, new RegExp(`A ${kind} cannot be tried again`))
+      if (!['stop', 'start'].includes(kind)) t.regex(retried.stderr, new RegExp(`A ${kind} cannot be retried`))
       else {
         const again = await operations.findOperation(db, JSON.parse(retried.stdout).operation)
         t.like(again, { kind, target_type: 'database', target_id: row.id, state: 'queued' })
@@ -124,7 +124,7 @@ test.serial(
     const third = await snapshotOf(ana.id, (await make.database(ana.id)).database.id)
     await third.holds()
     const slots = new RegExp(
-      `Its account has a snapshot slot of its host already.*\\n +` +
+      `Its account already has a snapshot slot of its host.*\\n +` +
         `snapshot slot 1 of host h1 for 3 h: ${other.id.slice(0, 8)} snapshot of database orders, account ${ben.email}\\n +` +
         `snapshot slot 2 of host h1 for \\d s: ${third.id.slice(0, 8)} snapshot of database orders, account ${ana.email}`,
     )

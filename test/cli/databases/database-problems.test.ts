@@ -36,11 +36,11 @@ test('a database that runs well has no problem', t => {
 })
 
 for (const [what, story, problem, remedy] of [
-  ['a lost database', storyOf({ lost_with: 'h1' }, { host: silent }), /data were lost with host h1/, /creates another/],
+  ['a lost database', storyOf({ lost_with: 'h1' }, { host: silent }), /data was lost with host h1/, /create another/],
   [
     'a silent host',
     storyOf({}, { host: silent }),
-    /^Host h1 is silent, last seen 10 min ago .*may still serve/,
+    /^Host h1 is silent, last seen 10 min ago .*may still work/,
     /berth logs host.*berth hosts forget h1/,
   ],
   [
@@ -55,38 +55,38 @@ for (const [what, story, problem, remedy] of [
   [
     'an image that is prepared',
     storyOf({ ...exited, desired_state: 'stopped' }, { image: null }),
-    /^It may not start: host h1 is still preparing the image berth\/postgres:17/,
+    /^It cannot be started: host h1 is still preparing the image berth\/postgres:17/,
     /berth logs host/,
   ],
   [
     'an image that its host does not have',
     storyOf({}, { image: 'No registry answers.\nGive the host a registry that has postgres:17.' }),
-    /^It runs, but may not start again: the image berth\/postgres:17 is not on host h1\. No registry answers\.$/,
+    /^It runs, but cannot be restarted: the image berth\/postgres:17 is not on host h1\. No registry answers\.$/,
     /^Give the host a registry that has postgres:17\.$/,
   ],
   [
     'an engine that is started again',
     storyOf({ ...exited, restarts: 2, restart_at: ago(-3) }),
-    /^Its engine exited 1 4 s ago, and is started again\.$/,
+    /^Its engine exited 1 4 s ago, and is being restarted\.$/,
     /after 4 restarts in a row.*end of its log/,
   ],
   [
     'an engine that its host could not start',
     storyOf({ ...exited, restarts: 4 }, { operations: [failed('start')] }),
-    /^Its engine does not run, because its host could not start it\.$/,
-    /^berth ops explain ffffffff says why: .* tries again at least every 5 minutes$/,
+    /^Its engine is not running, because its host could not start it\.$/,
+    /^berth ops explain ffffffff shows why: .* tries again at least every 5 minutes$/,
   ],
   [
     'an engine that ran after a start that has failed',
     storyOf({ ...exited, restarts: 4 }, { operations: [failed('start', 86_400)] }),
     /^Its engine exited 1 4 s ago\.$/,
-    /The end of its log says why.*berth ops retry ffffffff$/,
+    /The end of its log shows why.*berth ops retry ffffffff$/,
   ],
   [
     'an engine that stays down',
     storyOf({ ...exited, restarts: 5 }, { operations: [failed('start')] }),
     /exited 1 4 s ago, crashed 5 times in a row, and stays down/,
-    /The end of its log says why.*berth ops retry ffffffff$/,
+    /The end of its log shows why.*berth ops retry ffffffff$/,
   ],
   [
     'an engine without memory',
@@ -98,7 +98,7 @@ for (const [what, story, problem, remedy] of [
     'an engine that was killed from outside',
     storyOf({ ...exited, exit_code: 137, restarts: 5 }),
     /exited 137 4 s ago, crashed 5 times/,
-    new RegExp(`^Something outside killed it.*host h1\\. Then start it: berth databases start ${id}$`),
+    new RegExp(`^It was killed from outside.*host h1\\. Then start it: berth databases start ${id}$`),
   ],
   [
     'a container that is not there',
@@ -121,7 +121,7 @@ for (const [what, story, problem, remedy] of [
     /PATCH/,
   ],
   [
-    'a database that refuses what adds data',
+    'a read-only database',
     storyOf({ read_only_since: ago(300) }, { figures: reading({ storageBytes: 98 * MiB }) }),
     /^It has been read-only for 5 min: disk 98 % full\.$/,
     /default_transaction_read_only = off.*at least 10 MB of disk.*PATCH.*below 95 %/,
@@ -129,22 +129,22 @@ for (const [what, story, problem, remedy] of [
   [
     'a renewal that failed',
     storyOf({ renewal_failures: 2, certificate_renew_at: ago(-1800) }),
-    /2 attempts in a row have failed; the next one comes in 30 min\.$/,
+    /2 attempts in a row have failed; the next attempt is in 30 min\.$/,
     /berth ops explain/,
   ],
   [
-    'a certificate that ends soon',
+    'a certificate that expires soon',
     storyOf({ certificate_ends_at: ago(-86_400 * 7) }),
-    /^Its certificate ends in 7 d\.$/,
+    /^Its certificate expires in 7 d\.$/,
     /credentials\/reset/,
   ],
   [
-    'one without a good snapshot',
+    'a database without a good snapshot',
     storyOf({ snapshot_warn_at: null }),
-    /^No snapshot of it has succeeded for over 3 days\.$/,
+    /^No snapshot of it has succeeded for more than 3 days\.$/,
     /berth ops explain/,
   ],
-  ['a certificate that ended', storyOf({ certificate_ends_at: ago(7200) }), /ended 2 h ago: clients that/, /reset/],
+  ['an expired certificate', storyOf({ certificate_ends_at: ago(7200) }), /expired 2 h ago: clients that/, /reset/],
 ] as const)
   test(`${what} is reported, with what to do`, t => {
     const found = problemsOf(story, now)
@@ -157,7 +157,7 @@ for (const [what, story, problem, remedy] of [
 test('a database that its owner stopped has no problem, and its end is reported', t => {
   const story = storyOf({ ...exited, exit_code: 0, desired_state: 'stopped' })
   t.deepEqual(problemsOf(story, now), [])
-  t.regex(databaseExplanation(story, now), /STOPPED on purpose\.[\s\S]*last end +exited 0 4 s ago/)
+  t.regex(databaseExplanation(story, now), /STOPPED on purpose\.[\s\S]*last exit +exited 0 4 s ago/)
 })
 
 test('an explanation names the stand-in, what is not known, and moves no cursor', t => {

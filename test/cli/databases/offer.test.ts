@@ -12,7 +12,7 @@ const host = (id: string, images: Record<string, string>, reachable = true) => (
 })
 const missing = 'No registry answers.\nGive the host a registry.'
 
-test('what is offered is one line; the stand-in is named', t => {
+test('the offer is one line, which names the stand-in', t => {
   t.is(offerWords(settings({})), 'mongo 8, mysql 9, redis 8 and 7, postgres 17')
   t.regex(
     offerWords(settings({ DATABASE_ENGINES: 'redis,mongo', MONGO_STAND_IN: 'on' })),
@@ -47,12 +47,12 @@ test('types that are not offered need no image', t => {
   t.is(databaseFindings(settings({ DATABASE_ENGINES: 'redis' }), [host('h1', { 'berth/mysql:9': missing })]).length, 1)
 })
 
-test('the stand-in is reported, with the hosts on which it serves; there nothing is missing', t => {
+test('the stand-in is reported, with the hosts that use it; these lack nothing', t => {
   const on = settings({ MONGO_STAND_IN: 'on' })
   const h1 = host('h1', { 'berth/mongo:8': missing, 'berth/mongo-stand-in:8': 'ready' })
   const h2 = host('h2', { 'berth/mongo-stand-in:8': 'ready' })
   const [, standIn, ...others] = databaseFindings(on, [h1, h2])
-  t.regex(standIn!.state, /SecantusDB, which is no MongoDB and beta.*it serves on h1$/)
+  t.regex(standIn!.state, /SecantusDB \(beta, not MongoDB\).*it is used on h1$/)
   t.regex(standIn!.remedy!, /remove MONGO_STAND_IN/)
   t.deepEqual(others, [])
   t.regex(databaseFindings(on, [h2])[1]!.state, /no host needs it/)

@@ -63,7 +63,7 @@ test('language models that cannot be reached are reported, with what that means 
   t.regex(remedy!, /AI_UPSTREAM_URL.*berth ai check$/)
 })
 
-test('what builds use is shown as the host reported it, with what to do', t => {
+test('the proxy and authorities of builds are shown as the host reported them, with what to do', t => {
   t.deepEqual(buildFindings(undefined), [])
   const builds = {
     proxy: { state: 'none', remedy: 'set BUILD_PROXY' },
@@ -158,7 +158,7 @@ test('a full disk, a missing folder and failed mail need attention', t => {
   t.regex(mailFinding('smtp', { queued: 0, failed: 1 }).remedy ?? '', /berth mail list/)
 })
 
-test('one domain for customers and the API needs attention; a private machine does not', t => {
+test('a domain that customers and the API share needs attention; a private machine does not', t => {
   const finding = (appsDomain: string, base: string, other: string) =>
     nameFinding(
       parseConfig(

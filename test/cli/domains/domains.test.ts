@@ -57,7 +57,7 @@ test.serial('a name is listed with what it waits for, and explained with the rec
   const hostname = 'waits.shop.dev'
   const { ana, app, run, json } = await scene(t, hostname)
   const { stdout } = await run('domains', 'list')
-  t.regex(stdout, /^DOMAIN +OWNER +APPS +NEXT LOOK +STATE\n/)
+  t.regex(stdout, /^DOMAIN +OWNER +APPS +NEXT CHECK +STATE\n/)
   t.regex(stdout, new RegExp(`^${hostname} +${ana.id} +1 +now +waits for its DNS record; lapses `, 'm'))
   t.like(
     (await json('domains')).find((one: { hostname: string }) => one.hostname === hostname),
@@ -94,7 +94,7 @@ test.serial('why a certificate is missing is said, with the next try and the rem
   t.regex(explained, /Once the cause is fixed: berth domains retry refused\.shop\.dev/)
 
   const retried = await run('domains', 'retry', hostname)
-  t.regex(retried.stdout, /refused\.shop\.dev is looked at now/)
+  t.regex(retried.stdout, /Checking refused\.shop\.dev now/)
   const row = (await findDomain(db, hostname))!
   t.true(row.order_at <= new Date() && row.look_at <= new Date(), 'an order may begin now')
   t.like((await json('audit'))[0], { action: 'domains.retry', resource: hostname })
@@ -113,7 +113,7 @@ test.serial(
   },
 )
 
-test.serial('certificates are listed, the one that ends first at the top', async t => {
+test.serial('certificates are listed, the one that expires first at the top', async t => {
   const [late, soon] = [await scene(t, 'late.shop.dev'), await scene(t, 'soon.shop.dev')]
   await recordLook(late.db, (await findDomain(late.db, 'late.shop.dev'))!, proved)
   await late.certify(90)

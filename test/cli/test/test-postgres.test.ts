@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import test from 'ava'
 import { memoryFolder } from '../../../cli/test/test-postgres.ts'
 
-test('what a killed test run has left in memory is removed by the next one, and nothing of one that runs', t => {
+test('memory that a killed test run has left is freed by the next one, and that of a running one is not', t => {
   const { pid } = spawnSync('true')
   const left = `/dev/shm/berth-test-${pid}-left`
   mkdirSync(left)

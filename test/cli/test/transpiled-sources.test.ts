@@ -14,7 +14,7 @@ test('a test file has its own address', t => {
   t.is(import.meta.url, test.meta.file)
 })
 
-test('what a module begins to load is there once it says so', async t => {
+test('the checksums that a module loads are there once it reports so', async t => {
   await checksumsReady
   const sum = checksum('CRC64NVME')
   sum.update(Buffer.from('123456789'))

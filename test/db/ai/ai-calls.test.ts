@@ -163,7 +163,7 @@ test.serial(
   },
 )
 
-test.serial('what calls in flight reserve is no spent budget: another call is to wait for them', async t => {
+test.serial('tokens that calls in flight reserve are not spent: another call waits for them', async t => {
   const { db } = await database
   const call = await newCall({ pacingSeconds: 0, slots: 3, tokens: { prompt: 0, answer: 995 } })
   await admitCall(db, call, noon)

@@ -129,7 +129,7 @@ async function makeDatabase(db: Db): Promise<string> {
 
 const rowOf = (db: Db, id: string): Promise<DatabaseRow> => db('databases').where({ id }).first()
 
-test('what an owner reads is sealed for its database, and what the engine serves is not', async t => {
+test('the client certificate is sealed for its database, and the server certificate is not', async t => {
   const { db } = await database
   const [id, other] = [await makeDatabase(db), await makeDatabase(db)]
   t.throws(() => readClientCertificate({ id, client_sealed: null }, keys), unreadable)

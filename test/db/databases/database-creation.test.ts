@@ -141,7 +141,7 @@ test.serial('two hosts use the same port', async t => {
   t.is(two.port, one.port)
 })
 
-test.serial('what is created is whole: its row, its operation, and nothing for the others', async t => {
+test.serial('a created database has its row and its operation, and other accounts do not find it', async t => {
   const { db, make, user, hostId } = await onlyHost()
   const { database: made, operationId } = await make.database(user.id, { name: 'sessions', ramMb: 4096 })
   t.like(await findDatabase(db, user.id, made.id), {

@@ -95,7 +95,7 @@ test.serial(
 )
 
 test.serial(
-  'one account takes a quarter of a window, and its certificates that end soon are renewed all the same',
+  'an account takes a quarter of a window, and its certificates that expire soon are still renewed',
   async t => {
     const db = await emptied()
     const [ana, ben] = [await rows(db).user('standard-4'), await rows(db).user('standard-4')]

@@ -159,7 +159,7 @@ test('a name that nobody proves within 72 hours lapses, and its owner hears of i
   t.deepEqual(await db('mails').where({ user_id: id }).pluck('template'), ['domain-lapsed'])
 })
 
-test('what changes the routing of a name is noted: proof, members, release', async t => {
+test('each change of the routing of a name is noted: proof, members, release', async t => {
   const { db } = await database
   const { ids, assign } = await account(db, { apps: 2 })
   let { mark } = await domainChangesSince(db, null)

@@ -18,7 +18,7 @@ const database = testDatabase()
 const lines = (count: number) =>
   Array.from({ length: count }, () => ({ ownerId: null, subject: newId(), why: 'a test', bytes: 1 }))
 
-test.serial('one account that cannot be folded or counted again stops no other', async t => {
+test.serial('an account that cannot be folded or counted again stops no other', async t => {
   const { db } = await database
   const ids = [(await rows(db).user()).id, (await rows(db).user()).id].sort()
   const [wrong, right] = ids as [string, string]

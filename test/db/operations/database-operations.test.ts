@@ -94,7 +94,7 @@ test('an operation of an application with the same target id is none of a databa
   t.true(await confirmOperation(db, other))
 })
 
-test('what waits for a lane is listed with its type', async t => {
+test('targets that wait for a lane are listed with their type', async t => {
   const { db, id, ask } = await served()
   const stop = await ask('stop')
   await db('operations')
@@ -107,7 +107,7 @@ test('what waits for a lane is listed with its type', async t => {
   )
 })
 
-test('one run of a lane holds an operation, for its database and its kind only; a later run takes it over', async t => {
+test('a run of a lane holds an operation, for its database and its kind only; a later run takes it over', async t => {
   const { db, id, ask, next } = await served()
   const rotate = await ask('rotate')
   await next()
@@ -360,7 +360,7 @@ test.serial('operators see operations of databases with name and host, and retry
   t.is(await act(cancelOperation, snapshot), 'ended')
   const rotate = await ask('rotate')
   await db('operations').where({ id: rotate }).update({ state: 'error' })
-  await t.throwsAsync(act(retryOperation, rotate), { message: /cannot be tried again/ })
+  await t.throwsAsync(act(retryOperation, rotate), { message: /cannot be retried/ })
   await removeDatabase(db, id)
   await db('operations').where({ id: again.operationId }).update({ state: 'error' })
   await t.throwsAsync(act(retryOperation, again.operationId), { message: 'Its database was deleted.' })

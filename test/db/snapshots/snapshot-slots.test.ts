@@ -48,7 +48,7 @@ async function scene(hostId: string) {
   }
 }
 
-test('whatever happens, a host has two holders of two accounts at most, and those that wait get what is free in their order', async t => {
+test('a host always has at most two holders, of two accounts, and free slots go to those that wait, in their order', async t => {
   const { db, live, owners, account, assign, hold, renew, release, expire } = await scene('model')
   const all = (await Promise.all([4, 2, 1, 1].map(account))).flat()
   /** As they should be. */

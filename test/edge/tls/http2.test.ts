@@ -209,7 +209,7 @@ test('a WebSocket is opened by HTTP/1.1 on the port of https, and stays open whi
   await until('before;after;')
 })
 
-test('what nginx forgives is still one request to one host', async t => {
+test('a malformed request that nginx accepts is still one request to one host', async t => {
   const { socket, until } = await frameConnection(proxy.tlsPort, 'a.localhost', issuer.root)
   t.teardown(() => socket.destroy())
   // A body that precedes its headers is dropped; the order of pseudo headers means nothing.

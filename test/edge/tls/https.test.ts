@@ -123,7 +123,7 @@ test('the platform’s own names refuse plain http of other machines and never r
   t.is((await ask(allowed.port, 'api.localhost', { from: elsewhere })).body, 'api')
 })
 
-test('what ends TLS before the proxy is not redirected to it again', async t => {
+test('requests whose TLS terminates before the proxy are not redirected to https again', async t => {
   const proxy = await serving({ EDGE_TRUSTED_PROXIES: String(elsewhere) })
   t.teardown(proxy.stop)
   const headers = { 'x-forwarded-proto': 'https', 'x-forwarded-for': '203.0.113.5' }

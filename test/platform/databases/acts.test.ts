@@ -173,12 +173,12 @@ test.serial(
     t.deepEqual([await runsWith(), (await row()).image_id], [second, second])
     t.deepEqual(await read(), [1])
     const since = (await row()).started_at
-    t.regex(await act('upgrade', id, '--yes', '--without-snapshot'), /: has the present image already/)
+    t.regex(await act('upgrade', id, '--yes', '--without-snapshot'), /: already has the current image/)
     t.deepEqual((await row()).started_at, since, 'it was not stopped')
 
     await make(breaksRedis)
     const failed = await berth('upgrade', id, '--yes', '--without-snapshot')
-    t.regex(failed.stderr, /The upgrade FAILED: ACTION_FAILED: The engine .*ended.* It has its former image\.$/)
+    t.regex(failed.stderr, /The upgrade FAILED: ACTION_FAILED: The engine .*ended.* It has its former image again\.$/)
     t.deepEqual([await runsWith(), (await row()).image_id, (await row()).status], [second, second, 'running'])
     t.deepEqual(await read(), [1])
 

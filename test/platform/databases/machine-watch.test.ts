@@ -18,7 +18,7 @@ async function start(command: string) {
   return bareDocker.getContainer(name)
 }
 
-test('what a container writes is found where the engine cuts it and others write meanwhile', async t => {
+test('output of a container is found even where the engine splits it and others write meanwhile', async t => {
   const machine = watchMachine([run])
   t.teardown(machine.stop)
   const secret = 'cut-in-two'

@@ -12,7 +12,7 @@ const stage = testDomainPlatform({ hosts: { a: memory, b: { ...memory, HOST_ADDR
 const name = 'group.berth.dev'
 
 test.serial(
-  'one name leads to containers on two hosts; one that dies under load loses no GET, and gets none',
+  'a name leads to containers on two hosts; one that dies under load loses no GET, and gets none',
   async t => {
     t.timeout(240_000)
     const { platform, dns, pebble } = await stage()

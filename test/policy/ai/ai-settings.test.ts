@@ -15,7 +15,7 @@ test('without settings there is no upstream', t => {
   t.deepEqual(aiSettings({ AI_UPSTREAM_KEY: 'left-over', AI_UPSTREAM_MODEL: 'm' }).upstreams, [])
 })
 
-test('one value counts for all upstreams, or there is one for each', t => {
+test('a single value applies to all upstreams; otherwise there is one for each', t => {
   const two = { AI_UPSTREAM_URL: `${url}/, https://api.example.com/v1` }
   const [near, far] = aiSettings({ ...two, AI_UPSTREAM_KEY: 'k1', AI_UPSTREAM_MODEL: 'qwen' }).upstreams
   t.deepEqual(near, { url, key: 'k1', model: 'qwen', maxTokensField: 'max_tokens' })

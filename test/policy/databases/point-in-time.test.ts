@@ -67,7 +67,7 @@ test('a base backup with all that follows restores every moment from its end unt
   t.is(backupFor(at(50), two, alone, now)?.id, 'b', 'the newest one is the shortest way')
 })
 
-test('what is missing between two base backups is no part of what can be restored', t => {
+test('a gap between two base backups cannot be restored', t => {
   const backups = [backup('a', 10, 20, { current: false }), backup('b', 50, 60)]
   t.deepEqual(restorableRanges(backups, alone, now), [
     { from: at(10), to: at(20) },

@@ -41,7 +41,7 @@ test('a typed name is found in the form in which it is stored', t => {
   t.is(storedName('a b'), null)
 })
 
-test('what is no host name is refused', t => {
+test('anything but a host name is refused', t => {
   const texts = [
     ...[
       '',
@@ -125,7 +125,7 @@ test('each surface, zone and suffix of the platform is one of its own domains', 
   ])
 })
 
-test('whatever is typed, a stored name is a normal form and nothing of the platform', t => {
+test('a stored name is always in normal form and never a name of the platform', t => {
   const labels = fc.oneof(
     fc.domain(),
     fc.string({ maxLength: 40 }),

@@ -22,14 +22,14 @@ function answerOf(isProved: boolean, letters: string): string {
   return takeOverAnswer({ isProved }, { txt: askTxt, cname: askCname }, { txt: holdTxt, cname: holdCname })
 }
 
-test('what was never proved goes to whoever proves it, by either record', t => {
+test('a name that was never proved goes to the account that proves it, by either record', t => {
   for (const letters of ['sm mm', 'ms mm', 'ss mm', 'sf mm', 'fs ff', 'sm ss'])
     t.is(answerOf(false, letters), 'take over', letters)
   for (const letters of ['mm mm', 'mm ss', 'mm ff']) t.is(answerOf(false, letters), 'refuse', letters)
   for (const letters of ['ff ff', 'fm mm', 'mf ss']) t.is(answerOf(false, letters), 'dns failed', letters)
 })
 
-test('what was proved goes to another account by its TXT record, once the holder’s records are removed', t => {
+test('a proved name goes to another account by its TXT record, once the holder’s records are removed', t => {
   for (const letters of ['sm mm', 'ss mm', 'sf mm']) t.is(answerOf(true, letters), 'take over', letters)
   for (const letters of ['ms mm', 'mf mm', 'sm sm', 'sm ms', 'ss ss', 'sm sf', 'sm fs', 'ms ff', 'mm mm'])
     t.is(answerOf(true, letters), 'refuse', letters)

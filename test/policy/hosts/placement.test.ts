@@ -55,7 +55,7 @@ test('a host whose volumes have promises above its disk keeps them, and gets not
   t.true(placeApp([full], { ...need, diskMb: 0 }).ok, 'more memory for a volume that is large enough')
 })
 
-test('what is promised changes by steps', t => {
+test('the promised disk changes in steps', t => {
   t.false(isOtherPromise(50_000, 49_001))
   t.true(isOtherPromise(50_000, 49_000))
   t.true(isOtherPromise(50_000, 51_000))

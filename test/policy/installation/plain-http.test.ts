@@ -43,7 +43,7 @@ const cases: [string, Record<string, string>, string[]][] = [
 for (const [name, env, settings] of cases)
   test(`plain http to other machines: ${name}`, t => t.deepEqual(found(env), settings))
 
-test('it is refused with what to do, unless the setting allows it; berth doctor reports it in both cases', t => {
+test('plain http is refused with what to do, unless the setting allows it; berth doctor reports it in both cases', t => {
   const env = { BASE_URL: 'http://api.example.com' }
   t.throws(() => refusePlainHttp(parseConfig(env, '/')), {
     message: /BASE_URL=http.*API keys.*TLS.*ALLOW_PLAIN_HTTP=on/,

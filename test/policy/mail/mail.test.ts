@@ -98,8 +98,8 @@ test('names of domains and what an authority says are not cut', t => {
 })
 
 const oneDay: Record<MailLocale, string> = {
-  'pt-BR': 'termina em 1 dia e não',
-  'en-US': 'ends in 1 day and could',
+  'pt-BR': 'expira em 1 dia e não',
+  'en-US': 'expires in 1 day and could',
   'es-ES': 'caduca en 1 día y hasta',
   'zh-CN': '将在 1 天后到期',
   'ja-JP': '1 日後に期限が切れます',
@@ -108,7 +108,7 @@ const oneDay: Record<MailLocale, string> = {
   'it-IT': 'scade tra 1 giorno e finora',
 }
 
-test('a certificate ends in 1 day, and one that has ended does not end in 0 days', t => {
+test('a certificate expires in 1 day, and an expired one does not expire in 0 days', t => {
   const write = (days: number, locale: string) => writeMail('certificate-failing', { ...samples, days }, locale)!
   for (const locale of mailLocales) {
     t.true(write(1, locale).text.includes(oneDay[locale]), locale)
@@ -116,7 +116,7 @@ test('a certificate ends in 1 day, and one that has ended does not end in 0 days
     t.notRegex(write(0, locale).text, /0/)
     t.not(write(0, locale).subject, write(1, locale).subject)
   }
-  t.regex(write(0, 'en-US').text, /ends today or has ended/)
+  t.regex(write(0, 'en-US').text, /expires today or has expired/)
 })
 
 test('the settings select a server or a folder, and an error names the setting without its password', t => {

@@ -22,7 +22,7 @@ test('times are ISO 8601, in UTC unless they say otherwise', t => {
   t.is(from('2026-11-25T10:00:01.123456789-03:00'), '2026-11-25T13:00:01.123Z')
 })
 
-test('what is no time, is too long, ends before it starts, or starts in the future is refused', t => {
+test('a window that is malformed, is too long, ends before it starts, or starts in the future is refused', t => {
   const refused: [start: string | undefined, end: string | undefined][] = [
     ['yesterday', undefined],
     ['', undefined],

@@ -77,7 +77,7 @@ test('a whole disposition stays as it is, unless a link says something else', t 
   t.is(of('own; filename="x"'), 'attachment; filename="photo.png"')
 })
 
-test('what runs is a download, or is shown in a sandbox; what might be anything is never named', t => {
+test('types that run are downloaded or shown in a sandbox; an unknown type is never named', t => {
   const of = (content_type: string, content_disposition: string | null = null) => {
     const headers = objectHeaders(shown({ content_type, content_disposition }))
     return [headers['Content-Type'], headers['Content-Disposition'], headers['Content-Security-Policy']]

@@ -54,7 +54,7 @@ test('archives of npm with a digest lead to the cache; others stay where they ar
     t.throws(() => rewriteNpm(wrong, 'package', at, link), undefined, wrong)
 })
 
-test('one version of a package is a document too', t => {
+test('a single version of a package is a document too', t => {
   const version = { name: 'tiny', dist: { tarball: 'https://registry.test/tiny.tgz', shasum: sha1 } }
   const text = rewriteNpm(JSON.stringify(version), 'version', at, link)
   t.true(JSON.parse(text).dist.tarball.startsWith('http://cache/'))

@@ -144,7 +144,7 @@ test('an image with credentials, scopes or further indexes does without the cach
     t.true('because' in bundler.registryIn(printed), printed)
 })
 
-test('what a registry does not have may be elsewhere for Maven, and where an operator has named another one', t => {
+test('a package that a registry does not have may be elsewhere for Maven, and where an operator has named another registry', t => {
   t.true(mayBeElsewhere('maven', false))
   t.true(mayBeElsewhere('npm', true))
   t.false(mayBeElsewhere('npm', false))

@@ -39,7 +39,7 @@ test('a file of a day that is no database any more is counted again from the log
   t.deepEqual([existsSync(aside), again.days()], [false, ['2026-11-26']], 'it goes before any day does')
 })
 
-test('what a full disk has left of a new day is set aside, and the day begins again', async t => {
+test('the file of a new day that a full disk has left incomplete is set aside, and the day begins again', async t => {
   const { path, rounds, drain, engine, folder } = await intakeScene(t)
   await engine.close()
   const broken: string[] = []

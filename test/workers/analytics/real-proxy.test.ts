@@ -9,7 +9,7 @@ import { ownFolder } from '../../kit/folders.ts'
 import { ask, startOrigin } from '../../kit/servers/origin.ts'
 import { startProxy } from '../../kit/servers/proxy.ts'
 
-test('what the real proxy logs about applications is counted, whatever bytes a request contains', async t => {
+test('requests that the real proxy logs are counted, whatever bytes they contain', async t => {
   const proxy = await startProxy({ EDGE_TRUSTED_PROXIES: '127.0.0.1' })
   const origin = await startOrigin((_, answer) => {
     answer.writeHead(200, { 'Content-Type': 'text/html; charset=utf-8' })

@@ -49,5 +49,5 @@ test('a certificate that has ended is reported, and served', async t => {
   const { write, names, reports } = scene(t)
   await write(days(-40))
   t.deepEqual(await names(), ['a.test'])
-  t.regex(reports.join(), /^EDGE_CERTIFICATE is served, but clients refuse it: The certificate ended at /)
+  t.regex(reports.join(), /^EDGE_CERTIFICATE is served, but clients refuse it: The certificate expired at /)
 })

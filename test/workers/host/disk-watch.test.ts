@@ -70,7 +70,7 @@ test('a host records what it promises of its disk when that has changed by a ste
   t.is((await findHost(db, 'h2'))?.disk_mb, 20_000)
 })
 
-test('what the caches of builds hold counts also while one does not answer', async t => {
+test('the size of the caches of builds counts even while one does not answer', async t => {
   const counts = [null, { bytes: 5 }, new Error('It does not answer.'), null]
   const packages = {
     counts: async () => {

@@ -402,7 +402,7 @@ test('an account whose many programs never answer has 16 open checks, and delays
   await comesTrue(() => sockets.size === 0)
 })
 
-test('one check of an application is open, also when its host reads that it stopped and runs again', async t => {
+test('an application has one open check, also when its host reads that it stopped and runs again', async t => {
   const on = await host({ withinMs: 3_600_000 })
   const { port, sockets } = await silent(t)
   const { id: owner } = await on.user()

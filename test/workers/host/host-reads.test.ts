@@ -15,7 +15,7 @@ import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
 
-test('one account reads a limited number of logs of a host concurrently, alongside those of others', async t => {
+test('an account reads a limited number of logs of a host concurrently, alongside those of others', async t => {
   t.deepEqual(logSlots, { atOnce: 6, perSubject: 2 })
   const engine = new FakeContainerHost({ '-': {} })
   engine.networks.add('n')

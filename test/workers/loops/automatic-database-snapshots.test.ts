@@ -145,7 +145,7 @@ test.serial('snapshots go on for 30 days after the end of a plan, also of a data
   t.deepEqual(await round(), [one.id], 'as soon as there is a plan again')
 })
 
-test.serial('one account with 1,000 due databases delays another by one snapshot', async t => {
+test.serial('an account with 1,000 due databases delays another by one snapshot', async t => {
   const { db } = await database
   const many = await store({ created_at: ago(90 * daySeconds) })
   await db.raw(
@@ -217,7 +217,7 @@ test.serial('a host makes two at a time, of two accounts; hosts do not wait for 
   )
 })
 
-test.serial('one that fails is tried again after 1, 2, 4 and then every 6 hours, until one is good', async t => {
+test.serial('a snapshot that fails is tried again after 1, 2, 4 and then every 6 hours, until one is good', async t => {
   const { id } = await store()
   t.deepEqual(await round(), [id])
   for (const hours of [1, 2, 4, 6, 6]) {
@@ -236,7 +236,7 @@ test.serial('one that fails is tried again after 1, 2, 4 and then every 6 hours,
 })
 
 test.serial(
-  'one that does not end delays the others of its account for an hour, and is given up when the next is due',
+  'a snapshot that does not end delays the others of its account for an hour, and is given up when the next is due',
   async t => {
     const { db } = await database
     const a = await store()

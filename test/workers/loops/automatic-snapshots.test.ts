@@ -114,7 +114,7 @@ test.serial(
   },
 )
 
-test.serial('one host makes two at a time, of two accounts, the one that waits longest first', async t => {
+test.serial('a host makes two snapshots at a time, of two accounts, the one that waits longest first', async t => {
   const { db } = await database
   await rows(db).host('h2')
   const [a, c] = [await app(), await app('standard-4', 'h2')]
@@ -341,7 +341,7 @@ test.serial('a snapshot that cannot be queued delays no others', async t => {
 })
 
 test.serial(
-  'one that fails is tried again after 1, 2, 4 and then every 6 hours; after three days its owner is warned once',
+  'a snapshot that fails is tried again after 1, 2, 4 and then every 6 hours; after three days its owner is warned once',
   async t => {
     const { db } = await database
     const { id, name, owner_id: ownerId } = await app()
@@ -414,7 +414,7 @@ test.serial(
   },
 )
 
-test.serial('one mail counts all applications of an account that are due, also more than a round looks at', async t => {
+test.serial('a single mail counts all due applications of an account, also more than a round looks at', async t => {
   const { db } = await database
   const { owner_id } = await app()
   await db('apps').update({ snapshot_warn_at: null })

@@ -83,7 +83,7 @@ test.serial('a renewal that fails is tried again after 10 minutes, 1 h, 6 h, and
   )
 })
 
-test.serial('what does not run waits for its next start, and what is lost or busy is left alone', async t => {
+test.serial('a stopped database waits for its next start, and one that is lost or busy is not touched', async t => {
   const { db, running, round, queued } = await scene()
   const stopped = await running({ status: 'exited', desired_state: 'stopped' })
   const down = await running({ status: 'exited' })

@@ -81,7 +81,7 @@ async function pass(days: number): Promise<void> {
   await db.raw('update databases set drill_after = drill_after - make_interval(secs => ?)', [days * 86_400])
 }
 
-test.serial('one drill at a time for a host, the next account before the second database of the first', async t => {
+test.serial('a host runs one drill at a time, the next account before the second database of the first', async t => {
   const [ana, ben] = [await account(), await account()]
   const [first, second] = [await rented(ana), await rented(ana)]
   const other = await rented(ben)

@@ -187,7 +187,7 @@ test.serial('a keeper that writes a certificate late leaves the current one at t
 })
 
 test.serial(
-  'what was changed at the proxy behind its back is mended within 10 s, also without a change in Postgres',
+  'a route that was changed at the proxy by others is repaired within 10 s, also without a change in Postgres',
   async t => {
     const { rounds, claim, certify, names, certificates, later } = await scene(t)
     await claim('b.shop.dev')

@@ -213,7 +213,7 @@ for (const n of [1, 2, 3, 4, 5])
     await check(t)
   })
 
-test.serial('what cannot be settled holds up nothing else, and is tried again', async t => {
+test.serial('a target that cannot be settled delays no others, and is tried again', async t => {
   const { db, app, served, silent, forget } = await lostHost()
   while ((await settleForgotten({ db, client: await clientOf(), log })) > 0);
   const all = [app, await served(), await served(), await served(), await served()]

@@ -330,7 +330,7 @@ test.serial(
   },
 )
 
-test.serial('what the proxy cannot answer is logged as such, and not as a refusal of the proxy', async t => {
+test.serial('a failure to reach the proxy is logged as such, and not as a refusal of the proxy', async t => {
   const { db, url } = await database
   const { log, lines } = logLines<{ level: number; host?: string; why?: string; msg: string }>()
   const unanswered = [{ host: 'acme-challenge', why: 'The key cannot be decrypted.' }]

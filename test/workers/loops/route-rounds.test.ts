@@ -263,7 +263,7 @@ test.serial('a keeper that takes over from another compares everything first', a
   t.like(first, { whole: true, changed: 1 })
 })
 
-test.serial('what an application has set is at the proxy with the next round, also while it is stopped', async t => {
+test.serial('settings of an application are at the proxy with the next round, also while it is stopped', async t => {
   const [app, other] = [await runningApp(), await runningApp()]
   const { edge } = proxy
   const { db, round, later } = await rounds(edge)

@@ -62,7 +62,7 @@ test.serial('a segment of an object is retained for running downloads, others ar
 })
 
 test.serial(
-  'what a killed process has stored is swept 2 hours after it was held last, and nothing that is held',
+  'objects that a killed process has stored are swept 2 hours after they were held last, and no held ones',
   async t => {
     const { db } = await database
     const store = await filesystemStore(folder)

@@ -45,7 +45,7 @@ const ask = async (name: string, type?: string, more?: object) => {
   return { rcode, flag_aa, flag_ra, flag_tc, texts, authorities: authorities?.map(({ type }) => type) }
 }
 
-test.serial('it has the texts of names in its zone, whatever their case', async t => {
+test.serial('the name server has the texts of names in its zone, whatever their case', async t => {
   const answer = await ask(`F00d.Acme.BERTH.test`)
   t.deepEqual(answer, {
     ...{ rcode: 'NOERROR', flag_aa: true, flag_ra: false, flag_tc: false },
@@ -54,7 +54,7 @@ test.serial('it has the texts of names in its zone, whatever their case', async 
   t.is(asked.at(-1), `f00d.${zone}`)
 })
 
-test.serial('what is missing in its zone is missing for a second, and never a name that does not exist', async t => {
+test.serial('a missing record of its zone is missing for a second, and its name always exists', async t => {
   for (const [name, type] of [
     [`none.${zone}`, 'TXT'],
     [`f00d.${zone}`, 'A'],
@@ -70,7 +70,7 @@ test.serial('what is missing in its zone is missing for a second, and never a na
   t.like(await ask(zone, 'SOA'), { rcode: 'NOERROR', authorities: [] })
 })
 
-test.serial('it refuses all other names, and resolves nothing', async t => {
+test.serial('the name server refuses all other names, and resolves nothing', async t => {
   const before = asked.length
   for (const name of ['example.com', 'berth.test', `x${zone}`, `${zone}.example.com`])
     t.like(await ask(name), { rcode: 'REFUSED', flag_ra: false, texts: [], authorities: [] }, name)
@@ -133,7 +133,7 @@ test('answers, other kinds of messages and wrong counts get no more than a heade
   t.like(await of(message), { rcode: 'NOERROR', id: 7 })
 })
 
-test('whatever bytes arrive, the answer is short, well formed and never a question', async t => {
+test('the answer to any bytes is short, well formed and never a question', async t => {
   const valid = dnsPacket.encode(
     query(`f00d.${zone}`, 'TXT', { additionals: [{ type: 'OPT', name: '.', udpPayloadSize: 4096, options: [] }] }),
   )

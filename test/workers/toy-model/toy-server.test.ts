@@ -138,7 +138,7 @@ test('a stream hands over each piece as it is generated, then the end, the usage
   t.false(without.includes('usage'))
 })
 
-test('one request is answered at a time, a number of them waits, and those above are refused immediately', async t => {
+test('the toy model answers one request at a time, a number of them waits, and those above are refused immediately', async t => {
   const { generator, lines, post, say } = await scene(t, 2)
   const release = generator.hold()
   const first = post(say('first'))
@@ -194,7 +194,7 @@ test('a client that disconnects ends the generation, and the next one is answere
   t.is((await post(say('next'))).status, 200)
 })
 
-test('what cannot be answered is refused with a code, and nothing is generated for it', async t => {
+test('a request that cannot be answered is refused with a code, and nothing is generated for it', async t => {
   const { generator, url, post, say } = await scene(t)
   for (const body of [
     ...['{', '[]', '{}', 'null', say('a', { max_tokens: 0 }), say('a', { max_tokens: 1.5 }), { messages: [] }],

@@ -115,7 +115,7 @@ export class DatabaseDisks {
     this.#forget(row.id)
     if (to === 'read-only') this.#setReadOnly.set(row.id, runOf(row))
     const share = Math.round(usedShare(space) * 100)
-    log.warn({ databaseId: row.id, share, to }, 'disks: whether a database admits writes has changed')
+    log.warn({ databaseId: row.id, share, to }, 'disks: a database became read-only or writable')
   }
 
   /** Ends an engine that runs and answers nothing any more: its next start gets room. One that answers again in a moment goes on. */

@@ -86,7 +86,7 @@ test.serial('finished files are stored, recorded, and only then removed; backups
   t.like(await state(), { waiting: 0, failure: null, stored: String(stored) })
 })
 
-test.serial('what the engine leaves besides is removed, not followed, not read and not waited for', async t => {
+test.serial('anything else that the engine leaves is removed, not followed, not read and not waited for', async t => {
   const { finish, copy, names, archive, root, db, volume, contents, backup, state } = await scene(t)
   const secret = join(root, 'secret')
   writeFileSync(secret, Buffer.alloc(pointInTimeRules.fileBytes))
@@ -204,7 +204,7 @@ test.serial('the mark of left-out files ends every backup, once it is recorded',
 })
 
 test.serial(
-  'what was left out while the store is down ends what can be restored at once, and not what waits',
+  'a gap while the store is down immediately limits what can be restored, and does not affect files that wait',
   async t => {
     let down = true
     const { db, copy, archive, backup, finish, volume } = await scene(t, {

@@ -284,7 +284,7 @@ test.serial('postgres: a statement that needs more memory than there is ends ses
   t.like(await state(), { running: true, startedAt })
 })
 
-test('what Postgres stores of a password is that of RFC 7677', async t => {
+test('Postgres stores the verifier of RFC 7677 for a password', async t => {
   t.is(
     await scramVerifier('pencil', Buffer.from('W22ZaJ0SNY7soEsUEjb6gQ==', 'base64')),
     'SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=',

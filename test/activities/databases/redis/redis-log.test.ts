@@ -39,7 +39,7 @@ test('zeros between commands become comments of the same length, of every length
   t.true(end.isRepaired && isComment(end.text.slice(first.length)))
 })
 
-test('what is whole, and what is damaged in another way, stays as it is', async t => {
+test('a log that is whole, or damaged in another way, stays as it is', async t => {
   const first = command('set', 'a', zeros(5))
   const untouched = [
     ...[first, '', `#TS:1\r\n${first}`, first.slice(0, -4), `${first}${zeros(9)}x`, `${first}${zeros(1)}${first}`],

@@ -127,7 +127,7 @@ test('an archive is made without secrets, a network, or the label of a database'
   t.is(statSync(onlyArchive(host.cache)).mode & 0o077, 0)
 })
 
-test('what cannot be made or given an identity leaves the folder empty and is logged', async t => {
+test('a copy that cannot be made or given an identity leaves the folder empty, and the failure is logged', async t => {
   const host = templateHost()
   host.adapter.template.individualize = async () => {
     throw new Error('another form')
@@ -186,7 +186,7 @@ test('an archive goes with its image, and the least recently used go when there 
   t.is(left(), 'ac', 'the first was used last')
 })
 
-test('what killed processes have left is removed, and what another host makes now is not', async t => {
+test('files of killed processes are removed, and those that another host is making are not', async t => {
   const cache = newFolder()
   const old = new Date(Date.now() - 3_600_000)
   for (const name of ['1.draft', '2.draft', 'notes.txt']) writeFileSync(join(cache, name), '')

@@ -73,7 +73,7 @@ test.serial('so does an account whose overwrites, keyed uploads, copies and move
 })
 
 test.serial(
-  'who waits too long for its own account is told to slow down, on each wire, and changes nothing',
+  'a caller that waits too long for its own account is asked to slow down, on each wire, and changes nothing',
   async t => {
     const { db } = api()
     const [{ pool }, ana] = [db.client, await s3Account(api())]

@@ -255,7 +255,7 @@ test('without a plan an upload cannot continue, but it can be aborted', async t 
   t.is((await later.abort(upload)).status, 200)
 })
 
-test('neither Init nor a part nor Complete can exceed the storage of the plan; replacing may', async t => {
+test('Init, parts and Complete cannot exceed the storage of the plan; replacing may', async t => {
   const { blobAs, makeUser, db } = api()
   const ana = await makeUser({ plan: 'hobby-1' })
   const chunked = chunkedAs(blobAs(ana))

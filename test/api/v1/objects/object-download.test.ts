@@ -104,7 +104,7 @@ test('every invalid request is refused with its own code', async t => {
   for (const expires of ['60', '86400']) t.is((await ask(ana, { object: made.id, expires })).status, 302)
 })
 
-test('who may ask', async t => {
+test('only callers with blob:read may request a download, within their prefixes', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana, { key: 'in/x.bin' })
   const key = async (input: Partial<Parameters<typeof createKey>[2]>) =>

@@ -23,7 +23,7 @@ async function linksTo(user: TestUser, object: string) {
   return () => Promise.all(paths.map(async path => (await fetch(api().filesUrl + path)).status))
 }
 
-test('what looks like an end in a name of S3, and is not the end of the object, stays a part of the name', async t => {
+test('a suffix in an S3 name that only looks like an expiry stays a part of the name', async t => {
   const ana = await api().makeUser()
   const { id } = await madeObject(api(), ana, { key: 'backup-ex1700000000.tar' })
   t.like(await withEnd(ana, id, null), { ok: true, changed: false, id, expires_at: null })

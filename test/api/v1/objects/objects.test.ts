@@ -194,7 +194,7 @@ test('a listing refuses invalid parameters', async t => {
   t.is((await list(ana, { limit: '1000' })).status, 200)
 })
 
-test('one object is deleted or missing, in every form of the body', async t => {
+test('a single object is deleted or missing, in every form of the body', async t => {
   const ana = await api().makeUser()
   for (const name of ['object', 'objects', 'list']) {
     const { id } = await sent(api(), ana, { name: 'a' })

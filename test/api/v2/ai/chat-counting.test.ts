@@ -92,7 +92,7 @@ function unfinished({ key }: TestUser, announced: Record<string, string>): Clien
   return sent
 }
 
-test.serial('what a limit has refused is refused before its body is read', async t => {
+test.serial('a call that a limit refuses is refused before its body is read', async t => {
   const ana = await accountWith(0)
   t.true(isLimit(await chat(api(), ana)))
   const sent = unfinished(ana, { 'content-length': '1000' })

@@ -147,7 +147,7 @@ test.serial('the day of the whole platform ends for everybody', async t => {
   t.like(await api().db('ai_budgets').where({ subject: 'platform' }).first(), { tokens: '12' })
 })
 
-test.serial('what was generated is charged to the account, and counted by day and key', async t => {
+test.serial('generated tokens are charged to the account, and counted by day and key', async t => {
   const ana = await pair[0].makeUser({ plan: 'enterprise-24' })
   server().otherwise = { usage: { prompt: 100, completion: 23 } }
   t.is((await chat(pair[0], ana)).status, 200)
@@ -169,7 +169,7 @@ test.serial('what was generated is charged to the account, and counted by day an
   )
 })
 
-test.serial('one account with slow calls and many refusals delays no other', async t => {
+test.serial('an account with slow calls and many refusals delays no other', async t => {
   const [slow, quick] = [
     await pair[0].makeUser({ plan: 'enterprise-24' }),
     await pair[0].makeUser({ plan: 'enterprise-24' }),

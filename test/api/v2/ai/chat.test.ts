@@ -82,7 +82,7 @@ test.serial('a call of a tool is answered, and its result continues the conversa
 })
 
 test.serial(
-  'what a model answers may be sent back, also with names that callers may not choose, or with no calls',
+  'an answer of a model may be sent back, also with names that callers may not choose, or with no calls',
   async t => {
     const ana = await asker()
     server().next({ toolCalls: [toolCall('functions.weather:0', {})] })

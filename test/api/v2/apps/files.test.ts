@@ -341,7 +341,7 @@ test.serial('a host that takes too long is CLUSTER_TIMEOUT', async t => {
   for (const answer of everyRoute(routes)) t.like(await answer, { status: 504, body: { code: 'CLUSTER_TIMEOUT' } })
 })
 
-test('what a deploy has installed is not deleted while it is mounted', async t => {
+test('dependencies that a deploy has installed are not deleted while they are mounted', async t => {
   const { remove, files } = await made()
   mkdirSync(join(files, 'node_modules'))
   t.like(await remove({ path: 'node_modules' }), { status: 400, body: { code: 'DELETE_FAILED' } })

@@ -67,7 +67,7 @@ test('the frames are those of the contract', async t => {
   reader.leave()
 })
 
-test('one connection to the host serves all listeners; it ends with the last of them', async t => {
+test('a single connection to the host serves all listeners, and ends with the last of them', async t => {
   const ana = await api().makeUser()
   const { app, host } = await liveApp(ana)
   const readers = Array.from({ length: 20 }, () => open(app, ana.key))

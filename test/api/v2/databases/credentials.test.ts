@@ -73,7 +73,7 @@ test.serial('another certificate is issued without a password in the answer', as
   t.is((await loadDatabase(api().db, id))?.password_generation, 1)
 })
 
-test.serial('what can be reset is password and certificate, in this spelling', async t => {
+test.serial('only password and certificate can be reset, in this spelling', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeDatabase(ana)
   for (const value of [undefined, null, '', 'Password', 'both', 1, ['password'], {}, 'a\0', 'constructor'])

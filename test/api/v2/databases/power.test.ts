@@ -78,7 +78,7 @@ test.serial('a start that goes on when its caller must be answered is in doubt, 
   for (const answer of [started, stopped]) await comesTrue(async () => (await stateOf(answer)) === 'success')
 })
 
-test.serial('neither starts nor stops while the database is being restored', async t => {
+test.serial('a database that is being restored is neither started nor stopped', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeDatabase(ana)
   const restore = { id: 'f'.repeat(32), target_type: 'database', target_id: id, kind: 'restore', state: 'running' }

@@ -78,7 +78,7 @@ test('a database that its host could not start says why, until it is stopped, st
   t.is(await shown({}, running.state), undefined)
   await ended({ state: 'error', code: 'CONTAINER_NETWORK_CONFLICT', message: 'The port is in use.' })
   t.like(await shown(), { code: 'CONTAINER_NETWORK_CONFLICT' })
-  t.true((await shown()).message.includes(`Something else on its host has its port, ${port}, which it keeps.`))
+  t.true((await shown()).message.includes(`Another program on its host uses its port ${port}, which does not change.`))
   const finishedAt = new Date()
   await ended({ state: 'error', message: 'The host is full.', finished_at: finishedAt })
   const later = (ms: number) => ({ exit_at: new Date(finishedAt.getTime() + ms) })

@@ -29,7 +29,7 @@ async function deployed(user: TestUser, count: number): Promise<{ appId: string;
   return { appId: app.id, ids }
 }
 
-test('one array of events per deploy, oldest event first, newest deploy first', async t => {
+test('each deploy has an array of events, oldest event first, newest deploy first', async t => {
   const ana = await api().makeUser()
   const { appId, ids } = await deployed(ana, 1)
   const id = ids[0]!

@@ -40,7 +40,7 @@ test.serial('a push to the linked branch becomes a deployment, answered and list
   t.is(answer.status, 200, answer.text)
   const [row, ...more] = await deployments(made.app.id)
   t.is(more.length, 0)
-  t.is(answer.text, `queued: deployment ${row.id} of commit ${commit.slice(0, 7)} on main, place 1 in the queue`)
+  t.is(answer.text, `queued: deployment ${row.id} of commit ${commit.slice(0, 7)} on main, position 1 in the queue`)
   t.like(row, { revision: commit, branch: 'main', clone_url: provider.cloneUrl(made.repository), source: 'git' })
   t.true(api().lanes.woken.includes(made.app.id))
   const listed = await api().as(made.user).get(`/v2/apps/${made.app.id}/webhook-deliveries`)

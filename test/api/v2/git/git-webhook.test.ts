@@ -34,7 +34,7 @@ test('a push of every provider is 200 after delivery, deployment and operation a
     const row = (await deployments(app.id)).at(-1)
     t.is(
       answer.text,
-      `queued: deployment ${row.id} of commit ${commit.slice(0, 7)} on b-${provider}, place ${index + 1} in the queue`,
+      `queued: deployment ${row.id} of commit ${commit.slice(0, 7)} on b-${provider}, position ${index + 1} in the queue`,
     )
     t.like(row, { revision: commit, branch: `b-${provider}`, clone_url: cloneUrl, trigger: 'webhook', restart: true })
     t.like(await api().db('operations').where({ id: row.operation_id }).first(), {

@@ -54,7 +54,7 @@ test('declared bodies that never arrive delay no delivery', async t => {
   for (const body of open) body.close()
 })
 
-test('one address holds no more than its share, and small deliveries still pass', async t => {
+test('an address holds no more than its share, and small deliveries still pass', async t => {
   const made = await linked()
   const from = newAddress()
   const stranger = { headers: { ...anySignature, ...from }, declared: maxDeliveryBytes }
@@ -67,7 +67,7 @@ test('one address holds no more than its share, and small deliveries still pass'
   for (const body of open) body.close()
 })
 
-test('one account holds no more than its share of the budget for webhooks', async t => {
+test('an account holds no more than its share of the budget for webhooks', async t => {
   const [ana, bob] = [await linked(), await linked()]
   const hook = await webhookOf(api(), ana.user, ana.app.id)
   const open = await Promise.all(
@@ -79,7 +79,7 @@ test('one account holds no more than its share of the budget for webhooks', asyn
   for (const body of open) body.close()
 })
 
-test('one network holds no more than its share of the budget for webhooks, whichever account owns them', async t => {
+test('a network holds no more than its share of the budget for webhooks, whichever account owns them', async t => {
   const [ana, bob] = [await linked(), await linked()]
   const hooks = [await webhookOf(api(), ana.user, ana.app.id), await webhookOf(api(), bob.user, bob.app.id)]
   const open = await Promise.all(

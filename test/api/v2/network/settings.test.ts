@@ -61,7 +61,7 @@ test('networks are stored in their only form, each once', async t => {
   t.deepEqual((await read()).blocked_networks, ['203.0.113.7', '10.0.0.0/8', '2001:db8::1', '::/0'])
 })
 
-test('what is no setting is refused and changes nothing', async t => {
+test('an unknown setting is refused and changes nothing', async t => {
   const { read, change } = await make()
   const odd: unknown[] = [
     ...['1.1', '1', 1.3, true].map(min_tls => ({ min_tls })),

@@ -54,14 +54,14 @@ test('five wrong codes end a sign-in; an old code is refused', async t => {
   t.is((await end(old, rightCode(old))).body.code, 'INVALID_GRANT')
 })
 
-test('one network can send one address five mails within ten minutes', async t => {
+test('a network can send an address five mails within ten minutes', async t => {
   const ana = await api().makeUser()
   const email = await emailOf(ana.id)
   for (let n = 0; n < 7; n++) await begin(email)
   t.is((await api().db('mails').where({ user_id: ana.id })).length, 5)
 })
 
-test('one network can send one address no more mails by concurrent requests', async t => {
+test('a network cannot send an address more mails by concurrent requests', async t => {
   const ana = await api().makeUser()
   const email = await emailOf(ana.id)
   await Promise.all(Array.from({ length: 12 }, () => begin(email)))

@@ -239,7 +239,7 @@ test('a workspace has at most 100 applications, even for twenty concurrent reque
   t.is((await list(ana))[0].applications.length, 100)
 })
 
-test('one application is shared once, even for concurrent requests', async t => {
+test('an application is shared once, even for concurrent requests', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   const { id: workspaceId } = await makeWorkspace(api().db, ana)

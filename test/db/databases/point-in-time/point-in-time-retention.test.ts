@@ -204,7 +204,7 @@ test.serial('a base backup is due at first, after a day, and soon after WAL file
   t.false(await due())
 })
 
-test.serial('what is stored of a volume is forgotten before its data are made anew, and of no other', async t => {
+test.serial('the copies of a volume are forgotten before its data is made anew, and of no other volume', async t => {
   const { backup, files, left, unreferenced, db, id } = await scene()
   const kept = await backup(2, 1)
   await files(2, [1, 2])

@@ -75,7 +75,7 @@ test('uploads of the two wires have limits and lists of their own', async t => {
   )
 })
 
-test('what a completion answered is found by its account, bucket and key until the row is swept', async t => {
+test('the answer to a completion is found by its account, bucket and key until the row is swept', async t => {
   const { db } = await database
   const ownerId = await newOwner(db)
   const id = await open(db, ownerId, 'done')

@@ -23,7 +23,7 @@ test('each running database is admitted at its address and port, to the network 
   t.not(bridgeOf('ana'), bridgeOf('bob'))
 })
 
-test('what does not run, has no address or is no database is not admitted', t => {
+test('a container that does not run, has no address or is not a database is not admitted', t => {
   const others: Partial<ListedContainer>[] = [
     { running: false, status: 'exited' },
     { address: null },

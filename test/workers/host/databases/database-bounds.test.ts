@@ -20,7 +20,7 @@ import { watchedHost } from './watched-host.ts'
 // What keeps a database at its limits from slowing others down: test/long/database-noise.test.ts measures what is left.
 const database = testDatabase()
 
-test('what the engine of a database prints is paced, and what it sends is limited by its memory', async t => {
+test('the output of a database engine is paced, and its outbound traffic is limited by its memory', async t => {
   const { db } = await database
   const limited: { id: string; mbit: number }[] = []
   const read: string[] = []

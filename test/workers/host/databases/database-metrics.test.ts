@@ -29,7 +29,7 @@ test('each interval of a running database has one point, from the container that
   t.deepEqual(await listDatabaseMetrics(db, stopped.id), [])
 })
 
-test('one whose container cannot be read is sampled again later, and one that was deleted loses only its points', async t => {
+test('a database whose container cannot be read is sampled again later, and a deleted one loses only its points', async t => {
   const { db, serving, engine, options } = await watchedHost((await database).db)
   const [failing, deleted] = [await serving(), await serving()]
   const metrics = new DatabaseMetrics(options)

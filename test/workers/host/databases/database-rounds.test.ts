@@ -65,7 +65,7 @@ test.serial('many changed databases are found in one list', async t => {
   t.is((await row(ids[20]!)).status, 'exited')
 })
 
-test.serial('what the firewall did not admit is admitted in the next round', async t => {
+test.serial('a database that the firewall did not admit is admitted in the next round', async t => {
   let refused = 0
   const admit = async () => {
     if (refused++ === 0) throw new Error('iptables is busy')

@@ -55,7 +55,7 @@ async function host(changes: Partial<DatabaseWatchOptions> = {}) {
   }
 }
 
-test('what a deletion or a failed creation has left is removed immediately, also jobs, and the network of an owner without others', async t => {
+test('remains of a deletion or a failed creation are removed immediately, also jobs, and the network of an owner without others', async t => {
   const { bring, known, operate, look, volumes, engine, put, stateOf, ownerId, hostId } = await host()
   const kept = await known()
   const left = await Promise.all([newId(), newId()].map(id => bring(id)))
@@ -274,7 +274,7 @@ test('the row of another host says that it is not of this one, and nothing is to
   t.true(await runs(one.volume))
 })
 
-test('what a drill has left is removed from a host that was away until nothing is known of it, and no data that could serve', async t => {
+test('remains of a drill are removed from a host that was away until nothing is known of it, but no data that could serve', async t => {
   const { known, bring, complete, operation, ends, look, volumes, engine, put, db } = await host()
   const one = await known()
   const elsewhere = `h-${newAppId()}`

@@ -125,7 +125,7 @@ test.serial(
   },
 )
 
-test.serial('one without a disk of its own is mailed nothing, and one that was deleted disturbs no others', async t => {
+test.serial('a database without its own disk causes no mail, and a deleted one does not disturb others', async t => {
   const deleted: string[] = []
   const { db, serving, sample, templates } = await host({
     async diskOf({ id }) {

@@ -163,7 +163,7 @@ test('a start that nobody is about any more, and left no container that ended, i
   t.is((await queued(one.id)).length, 1)
 })
 
-test('one that was stopped stays so, and what runs although it was stopped is ended with the time that its engine needs', async t => {
+test('a stopped database stays stopped, and one that runs although it was stopped is ended with the time that its engine needs', async t => {
   const { db, serving, crash, look, later, row, queued, engine } = await host()
   const ended = await serving()
   await databases.recordDatabaseDesired(db, ended.id, 'stopped')
@@ -269,7 +269,7 @@ test('an end that the end of the container engine has caused is no crash', async
   t.is((await queued(one.id)).length, 1)
 })
 
-test('what runs and was not recorded is, and what was paused by hand continues', async t => {
+test('a database that runs is recorded as running, and one that was paused by hand continues', async t => {
   const { add, put, serving, look, row, engine, clock } = await host()
   const one = await add({ status: 'exited', restarts: 2, restart_at: new Date(clock.now + 60_000) })
   put(one)
@@ -315,7 +315,7 @@ test('a stop while the watch looks at a database that ended is not undone, wheth
     )
 })
 
-test('one that the engine cannot inspect delays no others', async t => {
+test('a database that the engine cannot inspect delays no others', async t => {
   const { serving, crash, look, row, engine } = await host()
   const mute = await serving()
   const other = await serving()

@@ -163,7 +163,7 @@ test('an engine that answers nothing since its disk is full is ended, in the sec
   t.deepEqual(stopped, [one.name])
 })
 
-test('one that syncs late gets the ballast while it runs; others keep theirs for their next start', async t => {
+test('an engine that syncs late gets the ballast while it runs; others keep theirs for their next start', async t => {
   for (const syncsLate of [true, false]) {
     const { disks, fill, ballastMb, isReadOnly } = await scene(t, syncsLate)
     await disks.round()
@@ -194,7 +194,7 @@ test('an engine makes room of what was deleted when writes end, in each look whi
   t.is(shrunk.length, 4)
 })
 
-test('what the last run has left unfinished is removed before a start, and is room for it', async t => {
+test('unfinished files of the last run are removed before a start, and make room for it', async t => {
   const { guard, facts, use, fill, volume, ballastMb } = await scene(t)
   await layBallast(volume)
   execFileSync('fallocate', ['--length', String(60 * MB), join(volume, 'files.draft')])
