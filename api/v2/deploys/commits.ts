@@ -10,7 +10,7 @@ import { accept } from '../../pipeline/acceptance.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { type InTransaction, withoutKey } from '../../pipeline/idempotent.ts'
 import type { Services } from '../../services.ts'
-import { isArchive, type Upload } from '../../v1/uploads.ts'
+import { isArchive, type Upload } from '../../uploads/uploads.ts'
 import { uploadedConfig } from '../apps/archive-config.ts'
 import { wakeLane } from '../apps/command.ts'
 

@@ -1,11 +1,11 @@
 import { PassThrough, type Transform } from 'node:stream'
-import { KiB } from '../../../lib/bytes.ts'
-import { ApiError } from '../../../policy/errors.ts'
-import { inviteBody } from '../../http/body.ts'
-import type { Exchange } from '../../http/exchange.ts'
-import { watchPace } from '../../http/pace.ts'
-import type { Services } from '../../services.ts'
-import { type Arrived, type BodyRules, storeBody } from '../uploads.ts'
+import { KiB } from '../../lib/bytes.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { inviteBody } from '../http/body.ts'
+import type { Exchange } from '../http/exchange.ts'
+import { watchPace } from '../http/pace.ts'
+import type { Services } from '../services.ts'
+import { type Arrived, type BodyRules, storeBody } from './uploads.ts'
 
 /** Whether the headers of a request say that it has no body. */
 export const isEmpty = ({ request: { headers } }: Exchange): boolean =>

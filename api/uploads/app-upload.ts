@@ -1,11 +1,11 @@
-import { takeSlotLease } from '../../../db/slot-leases.ts'
-import { ApiError } from '../../../policy/errors.ts'
-import { accountCaps } from '../../../policy/request-caps.ts'
-import type { Exchange } from '../../http/exchange.ts'
-import type { Caller } from '../../pipeline/authenticate.ts'
-import type { Services } from '../../services.ts'
-import { withLease } from '../../v1/blob-leases.ts'
-import { type Reception, receiveFile, type Upload } from '../../v1/uploads.ts'
+import { takeSlotLease } from '../../db/slot-leases.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { accountCaps } from '../../policy/request-caps.ts'
+import type { Exchange } from '../http/exchange.ts'
+import type { Caller } from '../pipeline/authenticate.ts'
+import type { Services } from '../services.ts'
+import { withLease } from './blob-leases.ts'
+import { type Reception, receiveFile, type Upload } from './uploads.ts'
 
 /**
  * Receives a file for an application as `receiveFile` does. Their number per account is bounded over all processes, because each holds a

@@ -1,7 +1,7 @@
 import { mock } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { withLease } from '../../../api/v1/blob-leases.ts'
+import { withLease } from '../../../api/uploads/blob-leases.ts'
 import { endSlotLease, takeSlotLease } from '../../../db/slot-leases.ts'
 import { leaseSeconds } from '../../../policy/leases.ts'
 import { comesTrue } from '../../kit/comes-true.ts'

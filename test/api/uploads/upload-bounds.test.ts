@@ -1,8 +1,8 @@
 import { request } from 'node:http'
 import { PassThrough, Readable } from 'node:stream'
 import test from 'ava'
-import { boundForm } from '../../../api/v1/form-bounds.ts'
-import { StoreTooSlow, withinStoreTime } from '../../../api/v1/store-deadline.ts'
+import { boundForm } from '../../../api/uploads/form-bounds.ts'
+import { StoreTooSlow, withinStoreTime } from '../../../api/uploads/store-deadline.ts'
 import { type TestUser, testApi } from '../../kit/actors/api.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 

@@ -1,8 +1,8 @@
 import { request } from 'node:http'
 import test from 'ava'
-import { testApi } from '../../../kit/actors/api.ts'
-import { comesTrue } from '../../../kit/comes-true.ts'
-import { zipOf } from '../../../kit/zips.ts'
+import { testApi } from '../../kit/actors/api.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
+import { zipOf } from '../../kit/zips.ts'
 
 const api = testApi()
 const boundary = 'the-boundary'
