@@ -111,7 +111,7 @@ async function createFrom(
       const { app, operationId } = await insertApp(trx, {
         ...creation(upload, caller, config, services),
         noCache: isClean,
-      })
+      }).catch(withOlderNames)
       exchange.headers['X-Operation-Id'] = operationId
       exchange.resource = app.id
       return { app, operationId, answer: createdView(app, services.config.appsDomain) }
@@ -120,6 +120,17 @@ async function createFrom(
   )
   wakeLane(services, app)
   return answer
+}
+
+/** A creation alone sends the older names of these refusals (contract 10.2). */
+const olderNames: Partial<Record<ErrorCode, ErrorCode>> = {
+  INSUFFICIENT_MEMORY: 'FEW_MEMORY',
+  CLUSTER_SELECTION_FAILED: 'FAILED_CLUSTER_SELECTION',
+}
+
+function withOlderNames(error: unknown): never {
+  const name = error instanceof ApiError && olderNames[error.code]
+  throw name ? new ApiError(name, error.message) : error
 }
 
 const creation = (upload: Upload, { user }: Caller, config: AppConfigFile, services: Services) => ({
