@@ -8,7 +8,7 @@ import {
 } from '../db/operations/operations.ts'
 import { listOperations, type OperationStory, readOperationStory, resolveOperation } from '../db/operations/operator.ts'
 import { cancelOperation, clearUndoMark, type OperatorRequest, retryOperation } from '../db/operations/operator-acts.ts'
-import { plansOf } from '../workers/plans.ts'
+import { plansOf } from '../workers/adapters/plans.ts'
 import { withInstallation } from './installation/database.ts'
 import type { Installation } from './installation/installation.ts'
 import { awaitEnd, laneState, wakeLane, wakeLaneOrSay } from './ops/lane.ts'

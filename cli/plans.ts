@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { Plans } from '../policy/accounts/plans.ts'
-import { plansOf } from '../workers/plans.ts'
+import { plansOf } from '../workers/adapters/plans.ts'
 import { loadInstallation } from './installation/installation.ts'
 import { columns } from './terminal/terminal.ts'
 

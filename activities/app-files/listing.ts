@@ -1,4 +1,5 @@
-import { textOf, unreachable } from '../../lib/folders/disk-names.ts'
+import { textOf } from '../../lib/folders/disk-names.ts'
+import { unreachable } from '../../lib/folders/error-codes.ts'
 import { isSecretFile } from '../../policy/apps/secret-files.ts'
 import { nameLimits } from '../../policy/archives/archive-names.ts'
 import { type AppFolder, ignore } from './folder.ts'

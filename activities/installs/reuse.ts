@@ -7,9 +7,9 @@ import {
   notForReuse,
 } from '../../policy/hosts/installs.ts'
 import { removeWhole } from '../app-files/trash.ts'
-import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
 import { buildContainer } from '../containers/spec.ts'
+import type { AppHostOptions } from '../hosts/app-host-options.ts'
 import { type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from '../releases/files.ts'
 import { installFolder } from '../releases/install-plan.ts'
 import type { Release } from '../releases/release.ts'

@@ -1,5 +1,6 @@
 import { mkdirSync, renameSync } from 'node:fs'
-import { bytesOf, codeOf } from '../../lib/folders/disk-names.ts'
+import { bytesOf } from '../../lib/folders/disk-names.ts'
+import { codeOf } from '../../lib/folders/error-codes.ts'
 import { recordNames } from './job.ts'
 import { type Change, Journal } from './journal.ts'
 import { type Brought, listedNames, type Manifest, manifestBefore, readManifest, writeManifest } from './manifest.ts'

@@ -1,5 +1,6 @@
 import { linkSync, mkdirSync, renameSync, rmdirSync } from 'node:fs'
-import { bytesOf, codeOf, unreachable } from '../../lib/folders/disk-names.ts'
+import { bytesOf } from '../../lib/folders/disk-names.ts'
+import { codeOf, unreachable } from '../../lib/folders/error-codes.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { recordNames, replacedFolder } from './job.ts'
 import type { PlacementRequest } from './port.ts'

@@ -1,5 +1,6 @@
 import { open } from 'node:fs/promises'
-import { bytesOf, codeOf, textOf, unreachable, untrustedFileFlags, vanished } from '../../lib/folders/disk-names.ts'
+import { bytesOf, textOf, untrustedFileFlags } from '../../lib/folders/disk-names.ts'
+import { codeOf, unreachable, vanished } from '../../lib/folders/error-codes.ts'
 import { AppFolder, openFolder } from '../app-files/folder.ts'
 
 /** Max entries that are searched for a name or a pattern. */

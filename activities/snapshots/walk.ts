@@ -1,5 +1,6 @@
 import type { Stats } from 'node:fs'
-import { codeOf, leaseRefused, textOf, vanished } from '../../lib/folders/disk-names.ts'
+import { textOf } from '../../lib/folders/disk-names.ts'
+import { codeOf, leaseRefused, vanished } from '../../lib/folders/error-codes.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { manifestName } from './job.ts'
 import { SnapshotRefused } from './port.ts'

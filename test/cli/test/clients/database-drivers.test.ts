@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
-import { needsDatabaseDrivers } from '../../../../cli/services/clients/database-drivers.ts'
+import { needsDatabaseDrivers } from '../../../../cli/test/clients/database-drivers.ts'
 
 test('the database drivers of Python are installed for runs that use them', t => {
   for (const files of [[], ['test/platform/databases/drivers.test.ts'], ['test/lib/bytes.test.ts', 'test/**']])

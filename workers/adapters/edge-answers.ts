@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect } from 'node:net'
-import type { EdgeSettings } from '../policy/edge/edge-settings.ts'
+import type { EdgeSettings } from '../../policy/edge/edge-settings.ts'
 
 const withinMs = 2000
 

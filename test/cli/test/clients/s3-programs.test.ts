@@ -1,5 +1,5 @@
 import test from 'ava'
-import { needsS3Programs } from '../../../../cli/services/clients/s3-programs.ts'
+import { needsS3Programs } from '../../../../cli/test/clients/s3-programs.ts'
 
 test('the clients of S3 are installed for runs that use them', t => {
   for (const files of [

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { needsPebble } from '../../../cli/services/pebble.ts'
+import { needsPebble } from '../../../cli/test/pebble.ts'
 
 test('the certificate authority of the tests is built before runs that use it', t => {
   for (const files of [[], ['test/activities/certificates/acme.test.ts'], ['test/**']])

@@ -1,5 +1,5 @@
+import { findProgram, installPackages, MissingPart } from '../services/system-packages.ts'
 import type { Say } from '../terminal/terminal.ts'
-import { findProgram, installPackages, MissingPart } from './system-packages.ts'
 
 /** The names in distributions, and of the vendor's builds. */
 const names = ['chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome']

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { ensurePythonPackages, type PythonPackages, pythonFolder } from '../../services/python-packages.ts'
+import { findProgram, installPackages, MissingPart } from '../../services/system-packages.ts'
 import type { Say } from '../../terminal/terminal.ts'
-import { ensurePythonPackages, type PythonPackages, pythonFolder } from '../python-packages.ts'
-import { findProgram, installPackages, MissingPart } from '../system-packages.ts'
 import { runsFilesOf } from '../wanted-files.ts'
 
 /** Clients of S3 that tests run: of each the program, with the first arguments. */

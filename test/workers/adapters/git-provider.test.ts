@@ -2,10 +2,10 @@ import { generateKeyPairSync } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
-import { parseConfig } from '../../policy/config.ts'
-import { openGitProvider } from '../../workers/git-provider.ts'
-import { ownFolder } from '../kit/folders.ts'
-import { GitProviderServer } from '../kit/git/git-provider.ts'
+import { parseConfig } from '../../../policy/config.ts'
+import { openGitProvider } from '../../../workers/adapters/git-provider.ts'
+import { ownFolder } from '../../kit/folders.ts'
+import { GitProviderServer } from '../../kit/git/git-provider.ts'
 
 const provider = await GitProviderServer.start()
 test.after.always(() => provider.stop())

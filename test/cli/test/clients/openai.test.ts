@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
-import { needsOpenAiClient } from '../../../../cli/services/clients/openai.ts'
+import { needsOpenAiClient } from '../../../../cli/test/clients/openai.ts'
 
 test("OpenAI's client for Python is installed for runs that use it", t => {
   for (const files of [[], ['test/ai-clients/python.test.ts'], ['test/lib/bytes.test.ts', 'test/**']])
@@ -10,7 +10,7 @@ test("OpenAI's client for Python is installed for runs that use it", t => {
 })
 
 test('every package of the client has one version and a digest of each wheel', t => {
-  const list = readFileSync('cli/services/clients/openai/requirements.txt', 'utf8')
+  const list = readFileSync('cli/test/clients/openai/requirements.txt', 'utf8')
   for (const entry of list.trim().split(/(?<!\\)\n/))
     t.regex(entry, /^[\w-]+==[\d.]+( \\\n {4}--hash=sha256:[0-9a-f]{64})+$/)
   t.regex(list, /^openai==/m)

@@ -1,7 +1,7 @@
 import test from 'ava'
-import { unusedPort } from '../../cli/installation/ports.ts'
-import { edgeAnswers } from '../../workers/edge-answers.ts'
-import { startProxy } from '../kit/servers/proxy.ts'
+import { unusedPort } from '../../../cli/installation/ports.ts'
+import { edgeAnswers } from '../../../workers/adapters/edge-answers.ts'
+import { startProxy } from '../../kit/servers/proxy.ts'
 
 test('the proxy is checked with a visitor’s request, and silence is an error', async t => {
   const proxy = await startProxy()

@@ -1,10 +1,10 @@
-import { purgeCache } from '../db/apps/cache-versions.ts'
-import type { Db } from '../db/database.ts'
-import * as operations from '../db/operations/operations.ts'
-import { ignoreError } from '../lib/async/ignore-error.ts'
-import { recordDeployment } from './releases/deployment-state.ts'
-import type { LaneOperation } from './releases/release.ts'
-import type { Fence } from './steps/claims.ts'
+import { purgeCache } from '../../db/apps/cache-versions.ts'
+import type { Db } from '../../db/database.ts'
+import * as operations from '../../db/operations/operations.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { recordDeployment } from '../releases/deployment-state.ts'
+import type { LaneOperation } from '../releases/release.ts'
+import type { Fence } from './claims.ts'
 
 /** Makes the proxy's route of an application equal to its rows; rejects when the proxy is unreachable. */
 export type RouteNow = (appId: string) => Promise<void>

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { ownAddress, ownPort } from '../../../policy/apps/own-address.ts'
+import { ownAddress, ownPort } from '../../../policy/apps/published-address.ts'
 
 test('on loopback each application publishes at its own address, elsewhere at that of its host', t => {
   const uids = [10_001, 10_002, 10_255, 10_256, 65_535, 65_536, 2 ** 24 - 2]

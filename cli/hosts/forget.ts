@@ -10,10 +10,10 @@ import {
 } from '../../db/hosts/host-forgetting.ts'
 import { findHost, type HostRow, listHosts } from '../../db/hosts/hosts.ts'
 import { withInstallation } from '../installation/database.ts'
+import { recordAct } from '../ops/operator.ts'
+import { since } from '../ops/ops-words.ts'
 import { confirmName } from '../terminal/confirm.ts'
 import { sayOnStderr } from '../terminal/terminal.ts'
-import { recordAct } from './operator.ts'
-import { since } from './ops-words.ts'
 
 interface ForgetOptions {
   yes?: boolean

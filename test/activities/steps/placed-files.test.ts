@@ -1,10 +1,10 @@
 import test from 'ava'
-import { recordActivities } from '../../activities/records.ts'
-import { readCacheVersion } from '../../db/apps/cache-versions.ts'
-import { findOperation } from '../../db/operations/operations.ts'
-import { defaultPlans } from '../../policy/accounts/plans.ts'
-import { rows } from '../kit/rows/rows.ts'
-import { testDatabase } from '../kit/servers/database.ts'
+import { recordActivities } from '../../../activities/records.ts'
+import { readCacheVersion } from '../../../db/apps/cache-versions.ts'
+import { findOperation } from '../../../db/operations/operations.ts'
+import { defaultPlans } from '../../../policy/accounts/plans.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
 

@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { checkout } from '../../installation/installation.ts'
+import { ensurePythonPackages, type PythonPackages, pythonFolder } from '../../services/python-packages.ts'
+import { MissingPart } from '../../services/system-packages.ts'
 import type { Say } from '../../terminal/terminal.ts'
-import { ensurePythonPackages, type PythonPackages, pythonFolder } from '../python-packages.ts'
-import { MissingPart } from '../system-packages.ts'
 import { runsFilesOf } from '../wanted-files.ts'
 
 /** Whether a test run needs the database drivers of Python. */

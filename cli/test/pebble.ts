@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { findGo, goInstall } from '../services/go-install.ts'
+import { cacheFolder, removeUnfinished } from '../services/temporal-binary.ts'
 import { type Say, step } from '../terminal/terminal.ts'
-import { findGo, goInstall } from './go-install.ts'
-import { cacheFolder, removeUnfinished } from './temporal-binary.ts'
 import { runsFilesOf } from './wanted-files.ts'
 
 const version = '2.10.1'

@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { checkout } from '../../installation/installation.ts'
+import { ensurePythonPackages, type PythonPackages, pythonFolder } from '../../services/python-packages.ts'
+import { MissingPart } from '../../services/system-packages.ts'
 import type { Say } from '../../terminal/terminal.ts'
-import { ensurePythonPackages, type PythonPackages, pythonFolder } from '../python-packages.ts'
-import { MissingPart } from '../system-packages.ts'
 import { runsFilesOf } from '../wanted-files.ts'
 
 /** Whether a test run needs OpenAI's client for Python. That for JavaScript is among our own packages. */
@@ -14,7 +14,7 @@ export const needsOpenAiClient = (files: readonly string[]): boolean =>
 const python = (): PythonPackages => ({
   name: 'openai-client',
   what: "OpenAI's client for Python",
-  packages: readFileSync(join(checkout, 'cli/services/clients/openai/requirements.txt'), 'utf8').trim().split('\n'),
+  packages: readFileSync(join(checkout, 'cli/test/clients/openai/requirements.txt'), 'utf8').trim().split('\n'),
   minorVersion: 11,
 })
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
-import { githubProvider } from '../activities/git-provider/github.ts'
-import type { GitProvider } from '../activities/git-provider/port.ts'
-import type { Config } from '../policy/config.ts'
+import { githubProvider } from '../../activities/git-provider/github.ts'
+import type { GitProvider } from '../../activities/git-provider/port.ts'
+import type { Config } from '../../policy/config.ts'
 
 /** The platform's app at the git provider, or null if the operator has configured none. Rejects when its key is invalid. */
 export async function openGitProvider({ gitProvider }: Pick<Config, 'gitProvider'>): Promise<GitProvider | null> {

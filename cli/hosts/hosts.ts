@@ -1,11 +1,11 @@
 import type { Command } from 'commander'
-import { type Db, transaction } from '../db/database.ts'
-import { type HostRow, listHosts, listReservations, setDraining } from '../db/hosts/hosts.ts'
-import type { BuildFact } from '../policy/hosts/build-settings.ts'
-import { withInstallation } from './installation/database.ts'
-import { forgetCommand } from './ops/host-forgetting.ts'
-import { recordAct } from './ops/operator.ts'
-import { columns } from './terminal/terminal.ts'
+import { type Db, transaction } from '../../db/database.ts'
+import { type HostRow, listHosts, listReservations, setDraining } from '../../db/hosts/hosts.ts'
+import type { BuildFact } from '../../policy/hosts/build-settings.ts'
+import { withInstallation } from '../installation/database.ts'
+import { recordAct } from '../ops/operator.ts'
+import { columns } from '../terminal/terminal.ts'
+import { forgetCommand } from './forget.ts'
 
 /** A host as operators see it. Sizes in MB. */
 interface HostLine {

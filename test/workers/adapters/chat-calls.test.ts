@@ -1,11 +1,11 @@
 import test from 'ava'
-import { parseConfig } from '../../policy/config.ts'
-import { openChatCalls } from '../../workers/chat-calls.ts'
-import { testApi } from '../kit/actors/api.ts'
-import { chat, hello } from '../kit/actors/chat-api.ts'
-import { log } from '../kit/platform/platform.ts'
-import { ModelServer, toolCall } from '../kit/servers/model-server.ts'
-import { type Origin, startOrigin } from '../kit/servers/origin.ts'
+import { parseConfig } from '../../../policy/config.ts'
+import { openChatCalls } from '../../../workers/adapters/chat-calls.ts'
+import { testApi } from '../../kit/actors/api.ts'
+import { chat, hello } from '../../kit/actors/chat-api.ts'
+import { log } from '../../kit/platform/platform.ts'
+import { ModelServer, toolCall } from '../../kit/servers/model-server.ts'
+import { type Origin, startOrigin } from '../../kit/servers/origin.ts'
 
 let model: ModelServer
 let helper: Origin
