@@ -13,6 +13,7 @@ import { withInstallation } from '../installation/database.ts'
 import { recordAct } from '../ops/operator.ts'
 import { since } from '../ops/ops-words.ts'
 import { confirmName } from '../terminal/confirm.ts'
+import { secondsFrom } from '../terminal/options.ts'
 import { sayOnStderr } from '../terminal/terminal.ts'
 
 interface ForgetOptions {
@@ -41,8 +42,7 @@ export function forgetCommand(hosts: Command): void {
     .addHelpText('after', about)
     .action((name: string, { yes, json, wait }: ForgetOptions) =>
       withInstallation(async (_, db) => {
-        const seconds = Number(wait)
-        if (!/^\d{1,5}$/.test(wait)) throw new Error('--wait must be a whole number of seconds.')
+        const seconds = secondsFrom(wait)
         const host = await hostNamed(db, name)
         const losses = await readHostLosses(db, name)
         if (host.forgotten_at === null) {
