@@ -15,6 +15,7 @@ import { since } from '../ops/ops-words.ts'
 import { confirmName } from '../terminal/confirm.ts'
 import { secondsFrom } from '../terminal/options.ts'
 import { sayOnStderr } from '../terminal/terminal.ts'
+import { unknownHost } from './unknown-host.ts'
 
 interface ForgetOptions {
   yes?: boolean
@@ -64,7 +65,7 @@ export function forgetCommand(hosts: Command): void {
 async function hostNamed(db: Db, name: string): Promise<HostRow> {
   const host = await findHost(db, name)
   if (host) return host
-  throw new Error(`There is no host "${name}". Hosts: ${(await listHosts(db)).map(({ id }) => id).join(', ')}`)
+  throw unknownHost(name, await listHosts(db))
 }
 
 /** Checked before the confirmation, and once more under a lock of the row. */

@@ -6,6 +6,7 @@ import { withInstallation } from '../installation/database.ts'
 import { recordAct } from '../ops/operator.ts'
 import { columns } from '../terminal/terminal.ts'
 import { forgetCommand } from './forget.ts'
+import { unknownHost } from './unknown-host.ts'
 
 /** A host as operators see it. Sizes in MB. */
 interface HostLine {
@@ -48,10 +49,7 @@ export function hostsCommand(program: Command): void {
       .action(async (name: string) => {
         await withInstallation((_, db) =>
           transaction(db, async trx => {
-            if (!(await setDraining(trx, name, draining)))
-              throw new Error(
-                `There is no host "${name}". Hosts: ${(await listHosts(trx)).map(({ id }) => id).join(', ')}`,
-              )
+            if (!(await setDraining(trx, name, draining))) throw unknownHost(name, await listHosts(trx))
             await recordAct(trx, { action: `hosts.${verb}`, accountId: null, resource: name })
           }),
         )
