@@ -1,10 +1,10 @@
 import { constants } from 'node:fs'
 
 /** A text as a name on the disk. Names on Linux need not be UTF-8, so each of their characters is one byte. */
-export const bytesOf = (text: string): string => Buffer.from(text, 'utf8').toString('latin1')
+export const nameBytes = (text: string): string => Buffer.from(text, 'utf8').toString('latin1')
 
 /** A name on the disk as text. */
-export const textOf = (name: string): string => Buffer.from(name, 'latin1').toString('utf8')
+export const nameText = (name: string): string => Buffer.from(name, 'latin1').toString('utf8')
 
 /** How a folder is opened that an application may have replaced by anything: a link is refused. */
 export const untrustedFolderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW

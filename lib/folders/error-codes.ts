@@ -1,4 +1,4 @@
-import { textOf } from './disk-names.ts'
+import { nameText } from './disk-names.ts'
 
 /** The system's code of an error, such as ENOENT; empty when it has none. */
 export const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? ''
@@ -24,5 +24,5 @@ export const diskFull: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT'])
 /** Explains a file that cannot be opened while its program holds a lease on it (F_SETLEASE); returns any other error unchanged. */
 export function leaseRefused(error: unknown, path: string): unknown {
   if (codeOf(error) !== 'EAGAIN') return error
-  return new Error(`The program holds a lease on ${textOf(path)}, so it cannot be read yet.`)
+  return new Error(`The program holds a lease on ${nameText(path)}, so it cannot be read yet.`)
 }

@@ -15,7 +15,7 @@ import { xmlReply } from '../answers.ts'
 import { headerOf, type Operation, objectOf, type S3Call } from '../operation.ts'
 import { countS3 } from '../rights.ts'
 import { copySource, sourceObject } from './copy-source.ts'
-import { checksumElements, expirationHeaders, quoted } from './object-views.ts'
+import { checksumElements, expirationHeaders, quotedEtag } from './object-views.ts'
 import { assertMayWrite, reservingFor } from './write-object.ts'
 
 /** No byte moves: a copy refers to the same segments, and counts in the storage of the account. */
@@ -56,7 +56,7 @@ export const copyObject: Operation = {
     }
     const object = await copied({ from, to, caller, options: { ...conditions, changes, ending } }, services)
     exchange.recorded = true
-    const result = { LastModified: object.created_at, ETag: quoted(object.etag) }
+    const result = { LastModified: object.created_at, ETag: quotedEtag(object.etag) }
     return xmlReply(
       'CopyObjectResult',
       { ...result, ...checksumElements(object.s3?.checksum) },
