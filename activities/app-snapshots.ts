@@ -8,8 +8,8 @@ import {
   type SnapshotRow,
   type StoredSnapshot,
 } from '../db/snapshots/snapshots.ts'
-import type { AppHostOptions } from './app-host-options.ts'
 import { hosted, refusal } from './failures.ts'
+import type { AppHostOptions } from './hosts/app-host-options.ts'
 import type { DecisionOptions } from './releases/decision.ts'
 import { releaseFolders } from './releases/files.ts'
 import type { Release, StepOf } from './releases/release.ts'

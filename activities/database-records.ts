@@ -15,6 +15,7 @@ import { databaseActRecords } from './databases/act-records.ts'
 import type { DatabaseOperation } from './databases/operation.ts'
 import { databaseSnapshotRecords } from './databases/snapshot-records.ts'
 import { refusal, refusing } from './failures.ts'
+import { endOf } from './releases/health-gate.ts'
 import type { ContainerExit } from './releases/release.ts'
 import { claimOfActivity, fenced, unlessLost } from './steps/claims.ts'
 import { demandInTime } from './steps/in-time.ts'
@@ -204,7 +205,3 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
 const runsOrRestarts = (status: string): boolean => status === 'running' || status === 'restarting'
 
 const cancelledWords = 'The creation took too long, or the database was deleted. Its host removes what is left of it.'
-
-function endOf({ code, oom, at }: ContainerExit) {
-  return { code, oom, at: new Date(at) }
-}

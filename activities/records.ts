@@ -16,15 +16,16 @@ import type { Plans } from '../policy/accounts/plans.ts'
 import { changeRecords } from './change-records.ts'
 import type { EdgeActivities } from './edge-routes.ts'
 import { endOutdatedRestart } from './health/outdated-restart.ts'
-import { placedFiles, purgeIfPlaced, type RouteNow } from './placed-files.ts'
 import { withLastLines } from './releases/build-failure.ts'
 import { type DecisionOptions, decide } from './releases/decision.ts'
 import { recordDeployment } from './releases/deployment-state.ts'
 import { type Failure, failed, withCanceller } from './releases/failure-outcome.ts'
+import { endOf } from './releases/health-gate.ts'
 import type { ContainerExit, LaneOperation, StartedContainer } from './releases/release.ts'
 import { snapshotRecords } from './snapshot-records.ts'
 import { claimOfActivity, fenced, lostClaim, unlessLost } from './steps/claims.ts'
 import { demandInTime } from './steps/in-time.ts'
+import { placedFiles, purgeIfPlaced, type RouteNow } from './steps/placed-files.ts'
 import { recordServing, startOf } from './steps/serving.ts'
 import { endUnrunnable } from './steps/unrunnable.ts'
 
@@ -235,8 +236,4 @@ export function recordActivities(options: RecordsOptions) {
       }).catch(unlessLost)
     },
   }
-}
-
-function endOf(exit: ContainerExit): apps.RecordedExit {
-  return { code: exit.code, oom: exit.oom, at: new Date(exit.at) }
 }

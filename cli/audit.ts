@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { type AuditRow, latestAudit, listAudit } from '../db/audit.ts'
 import { retentionTimes } from '../policy/retention.ts'
 import { withInstallation } from './installation/database.ts'
+import { limitFrom } from './terminal/options.ts'
 import { columns } from './terminal/terminal.ts'
 import { userId } from './users.ts'
 
@@ -18,11 +19,11 @@ export function auditCommand(program: Command): void {
     .option('--limit <n>', 'maximum number of entries', '50')
     .option('--json', 'as a JSON array')
     .action(async ({ user, limit, json }: AuditOptions) => {
-      if (!/^[1-9]\d{0,4}$/.test(limit)) throw new Error('--limit must be a whole number from 1 to 99999.')
+      const most = limitFrom(limit)
       const rows = await withInstallation(async (_, db) =>
         user
-          ? listAudit(db, await userId(db, user), { days: retentionTimes.auditDays, limit: Number(limit) })
-          : latestAudit(db, Number(limit)),
+          ? listAudit(db, await userId(db, user), { days: retentionTimes.auditDays, limit: most })
+          : latestAudit(db, most),
       )
       console.log(json ? JSON.stringify(rows) : table(rows))
     })

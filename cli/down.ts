@@ -14,7 +14,7 @@ import {
   unmountVolumes,
 } from './services/apps.ts'
 import { confirm } from './terminal/confirm.ts'
-import { oneLine } from './terminal/printable.ts'
+import { counted, oneLine } from './terminal/printable.ts'
 
 interface DownOptions {
   apps?: boolean
@@ -88,5 +88,3 @@ function words(ended: Stopped | Forgotten): string[] {
     ...(databases ? [`Stopped ${counted(databases, 'database container')}.`] : []),
   ]
 }
-
-const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

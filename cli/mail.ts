@@ -6,6 +6,7 @@ import { type Invoice, invoiceLengths } from '../policy/mail/invoice.ts'
 import { withInstallation } from './installation/database.ts'
 import { recordAct } from './ops/operator.ts'
 import { age } from './ops/ops-words.ts'
+import { limitFrom } from './terminal/options.ts'
 import { columns } from './terminal/terminal.ts'
 import { userId } from './users.ts'
 
@@ -33,8 +34,8 @@ export function mailCommand(program: Command): void {
     .option('--limit <n>', 'maximum number of entries', '50')
     .option('--json', 'as a JSON array')
     .action(async ({ sent = false, limit, json }: ListOptions) => {
-      if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1.')
-      const lines = await withInstallation((_, db) => listMails(db, { sent, limit: Number(limit) }))
+      const most = limitFrom(limit)
+      const lines = await withInstallation((_, db) => listMails(db, { sent, limit: most }))
       console.log(json ? JSON.stringify(lines) : mailTable(lines, new Date()))
     })
   mail

@@ -8,7 +8,7 @@ import {
 } from '../db/operations/operations.ts'
 import { listOperations, type OperationStory, readOperationStory, resolveOperation } from '../db/operations/operator.ts'
 import { cancelOperation, clearUndoMark, type OperatorRequest, retryOperation } from '../db/operations/operator-acts.ts'
-import { plansOf } from '../workers/plans.ts'
+import { plansOf } from '../workers/adapters/plans.ts'
 import { withInstallation } from './installation/database.ts'
 import type { Installation } from './installation/installation.ts'
 import { awaitEnd, laneState, wakeLane, wakeLaneOrSay } from './ops/lane.ts'
@@ -17,6 +17,7 @@ import { explanation, headline, verdict } from './ops/ops-explanation.ts'
 import { lineView, storyView } from './ops/ops-view.ts'
 import { table } from './ops/ops-words.ts'
 import { receiptCommands } from './ops/receipts.ts'
+import { limitFrom, secondsFrom } from './terminal/options.ts'
 
 const states: readonly OperationState[] = ['accepting', 'queued', 'running', 'success', 'error', 'expired', 'cancelled']
 const logLines = 20
@@ -41,7 +42,7 @@ export function opsCommand(program: Command): void {
     .option('--json', 'as a JSON array')
     .action(async ({ app, database, state, limit, json }: ListOptions) => {
       if (app && database) throw new Error('Specify --app or --database, not both.')
-      const limits = { state: stateFrom(state), limit: wholeNumber(limit, '--limit') }
+      const limits = { state: stateFrom(state), limit: limitFrom(limit) }
       const filter = { appId: app, databaseId: database, ...limits }
       const lines = await withInstallation((_, db) => listOperations(db, filter))
       console.log(json ? JSON.stringify(lines.map(lineView)) : table(lines, new Date()))
@@ -93,7 +94,7 @@ export function opsCommand(program: Command): void {
     'cancel',
     'cancel a deploy, restore, snapshot or drill, and wait until that is confirmed',
     async (place, { json, wait }) => {
-      const seconds = wholeNumber(wait ?? '', '--wait')
+      const seconds = secondsFrom(wait ?? '')
       const end = await cancel(place, { operationId: place.id, actor: operatorName() }, seconds)
       if (json)
         console.log(JSON.stringify({ operation: end.id, state: end.state, code: end.code, message: end.message }))
@@ -195,9 +196,4 @@ function stateFrom(text: string | undefined): OperationState | undefined {
   const match = states.find(state => state === text)
   if (text !== undefined && !match) throw new Error(`--state must be one of: ${states.join(', ')}`)
   return match
-}
-
-function wholeNumber(text: string, option: string): number {
-  if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error(`${option} must be a whole number from 1.`)
-  return Number(text)
 }

@@ -1,7 +1,8 @@
 import type { Command } from 'commander'
 import type { Plans } from '../policy/accounts/plans.ts'
-import { plansOf } from '../workers/plans.ts'
+import { plansOf } from '../workers/adapters/plans.ts'
 import { loadInstallation } from './installation/installation.ts'
+import { counted } from './terminal/printable.ts'
 import { columns } from './terminal/terminal.ts'
 
 export function plansCommand(program: Command): void {
@@ -39,7 +40,7 @@ export function plansTable(plans: Plans): string {
     String(plan.balancerGroups),
     String(plan.workspaces),
     String(plan.workspaceMembers),
-    plan.historyDays === 1 ? '1 day' : `${plan.historyDays} days`,
+    counted(plan.historyDays, 'day'),
     String(plan.s3RequestsPer10s),
     String(plan.aiTokensPerDay),
   ])

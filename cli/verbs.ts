@@ -55,7 +55,7 @@ export const verbs: Record<string, Verb> = {
   },
   secrets: {
     description: 'the keys that encrypt tokens and variables, and other secrets',
-    load: async () => (await import('./key-rotation.ts')).secretsCommand,
+    load: async () => (await import('./secrets/secrets.ts')).secretsCommand,
   },
   ai: {
     description: 'the AI gateway: its language models, calls in flight, tokens used',
@@ -91,7 +91,7 @@ export const verbs: Record<string, Verb> = {
   },
   hosts: {
     description: 'the container hosts',
-    load: async () => (await import('./hosts.ts')).hostsCommand,
+    load: async () => (await import('./hosts/hosts.ts')).hostsCommand,
   },
   adopt: {
     description: 'make this data folder and object store belong to this database, after moving them on purpose',

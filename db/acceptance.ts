@@ -6,7 +6,7 @@ import { lockForDeletion, revertTargetState, targetTables } from './operations/t
 import { revertRestoreHost } from './snapshots/restores.ts'
 import { removeSnapshots } from './snapshots/snapshots.ts'
 import { statement } from './statement.ts'
-import { isAway, isTimeout } from './unavailable.ts'
+import { isAway, isStatementTimeout } from './unavailable.ts'
 
 /** Whether an operation is stored, as far as can be seen now; confirmed or not. */
 export async function isOperationStored(db: Db, operationId: string): Promise<boolean> {
@@ -92,7 +92,7 @@ export async function undoUnconfirmed(
     } catch (error) {
       if (isAway(error)) throw error
       failed(id, error)
-      timeouts = isTimeout(error) ? timeouts + 1 : 0
+      timeouts = isStatementTimeout(error) ? timeouts + 1 : 0
       if (timeouts === failuresInARow) throw error
     }
   }

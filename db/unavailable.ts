@@ -33,10 +33,10 @@ export function isUnavailable(error: unknown): boolean {
 }
 
 /** True when a statement took too long, which may be because of the row that it waits for alone: others are served. */
-export const isTimeout = (error: unknown): boolean => sqlState(error) === '57014'
+export const isStatementTimeout = (error: unknown): boolean => sqlState(error) === '57014'
 
 /** True when Postgres gave no answer to anyone: as `isUnavailable`, without statements that took too long. */
-export const isAway = (error: unknown): boolean => isUnavailable(error) && !isTimeout(error)
+export const isAway = (error: unknown): boolean => isUnavailable(error) && !isStatementTimeout(error)
 
 /** True when an error proves that the statement changed nothing: Postgres refused it, was not reached, or it was not sent. */
 export function isWithoutEffect(error: unknown): boolean {

@@ -1,6 +1,6 @@
 import { cacheSizes, proxyCache } from '../policy/edge/cache.ts'
 import { clientScheme, type EdgeConfigOptions } from './edge-options.ts'
-import { block, quoted } from './nginx-text.ts'
+import { block, quotedNginx } from './nginx-text.ts'
 
 const on = ({ settings }: EdgeConfigOptions): boolean => settings.cacheMb > 0
 
@@ -15,7 +15,7 @@ export function cacheLines(options: EdgeConfigOptions): string[] {
       (_, number) => `lua_shared_dict cacheable${number} 1m; lua_shared_dict caching${number} 256k;`,
     ),
     ...Array.from({ length: parts }, (_, number) => {
-      const path = quoted(options.folder, `/cache/${number}`)
+      const path = quotedNginx(options.folder, `/cache/${number}`)
       const bounds = `max_size=${part} min_free=${minFreeMb}m inactive=${inactive}`
       return `proxy_cache_path ${path} levels=1:2 use_temp_path=off keys_zone=part${number}:${keysMb}m ${bounds};`
     }),

@@ -8,20 +8,20 @@ import { type EdgeConfigOptions, requestId, schemeTellers } from './edge-options
 import { applicationServers, controlServer, surfaceServers } from './edge-servers.ts'
 import { forwardedHeaders } from './forwarded-headers.ts'
 import { errorsName, logFormats, logName } from './log-format.ts'
-import { block, quoted } from './nginx-text.ts'
+import { block, quotedNginx } from './nginx-text.ts'
 import { tlsLines } from './tls-lines.ts'
 
 /** The whole nginx.conf. Pure; throws an Error for paths that nginx cannot represent. */
 export function edgeConfig(options: EdgeConfigOptions): string {
   const { settings, user, nginx, folder } = options
-  const load = (name: string) => `load_module ${quoted(`${nginx.modules}/${name}.so`)};`
+  const load = (name: string) => `load_module ${quotedNginx(`${nginx.modules}/${name}.so`)};`
   const lines = [
     load('ndk_http_module'),
     load('ngx_http_lua_module'),
     ...(nginx.brotli && settings.compression ? [load('ngx_http_brotli_filter_module')] : []),
     ...(user ? [`user ${user};`] : []),
     'daemon off;',
-    `pid ${quoted(`${folder}/nginx.pid`)};`,
+    `pid ${quotedNginx(`${folder}/nginx.pid`)};`,
     'error_log stderr warn;',
     'pcre_jit on;',
     `worker_processes ${settings.workers || 'auto'};`,
@@ -65,7 +65,7 @@ function luaLines(options: EdgeConfigOptions): string[] {
   const { scripts, folder, settings, appsDomain } = options
   const logBytes = settings.logMb * MiB
   return [
-    `lua_package_path ${quoted(scripts, '/?.lua;;')};`,
+    `lua_package_path ${quotedNginx(scripts, '/?.lua;;')};`,
     // About 100,000 routes; a full dictionary refuses new ones and never drops old ones.
     'lua_shared_dict routes 32m;',
     // As many custom names of some members.
@@ -80,15 +80,15 @@ function luaLines(options: EdgeConfigOptions): string[] {
     'lua_shared_dict connections 16m;',
     ...block('init_by_lua_block', [
       "require 'resty.core'",
-      `require('journal').identify(${quoted(options.id)})`,
-      `require('routes').table:load(${quoted(settings.routesFile)})`,
-      `require('names').table:load(${quoted(tableFile(settings, 'names'))})`,
-      `require('certificates').table:load(${quoted(tableFile(settings, 'certificates'))})`,
+      `require('journal').identify(${quotedNginx(options.id)})`,
+      `require('routes').table:load(${quotedNginx(settings.routesFile)})`,
+      `require('names').table:load(${quotedNginx(tableFile(settings, 'names'))})`,
+      `require('certificates').table:load(${quotedNginx(tableFile(settings, 'certificates'))})`,
       `require('certificates').remember(${edgeTls.parsedPerWorker})`,
-      `require('settings').table:load(${quoted(tableFile(settings, 'settings'))})`,
-      `require('settings').pages:load(${quoted(tableFile(settings, 'pages'))})`,
-      `require('well_known').table:load(${quoted(tableFile(settings, 'answers'))})`,
-      `require('well_known').keep(${quoted(appsDomain)})`,
+      `require('settings').table:load(${quotedNginx(tableFile(settings, 'settings'))})`,
+      `require('settings').pages:load(${quotedNginx(tableFile(settings, 'pages'))})`,
+      `require('well_known').table:load(${quotedNginx(tableFile(settings, 'answers'))})`,
+      `require('well_known').keep(${quotedNginx(appsDomain)})`,
       ...(settings.tls ? [`require('router').redirect_to(${settings.tls.publicPort})`] : []),
       // Not by `require` in each phase of each request: all of them would then be compiled as what follows that one function.
       "router, departures = require 'router', require 'departures'",
@@ -99,8 +99,8 @@ function luaLines(options: EdgeConfigOptions): string[] {
       "require('lifeline').begin()",
       "require('connections').begin()",
       ...cacheStart(options),
-      `require('access_log').watch(${quoted(folder)}, '${logName}', ${settings.logHours}, ${logBytes})`,
-      `require('error_file').watch(${quoted(folder)}, '${errorsName}', ${applicationErrors.bytes})`,
+      `require('access_log').watch(${quotedNginx(folder)}, '${logName}', ${settings.logHours}, ${logBytes})`,
+      `require('error_file').watch(${quotedNginx(folder)}, '${errorsName}', ${applicationErrors.bytes})`,
     ]),
     "exit_worker_by_lua_block { require('lifeline').leave() }",
   ]
@@ -114,7 +114,7 @@ function connectionLines({ folder, settings }: EdgeConfigOptions): string[] {
   const clientNetwork = hasWideAddresses(settings) ? '$client_network' : '$binary_remote_addr'
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
   return [
-    ...temporary.map(name => `${name}_temp_path ${quoted(`${folder}/temporary/${name}`)};`),
+    ...temporary.map(name => `${name}_temp_path ${quotedNginx(`${folder}/temporary/${name}`)};`),
     'server_tokens off;',
     // Does not disclose which server and version this is.
     "header_filter_by_lua_block { ngx.header['Server'] = nil }",

@@ -7,7 +7,7 @@ import type { EdgeConfigOptions } from './edge-options.ts'
 import { forwardedByStream } from './forwarded-headers.ts'
 import { type Listener, listeners, listenLines } from './listeners.ts'
 import { errorsName, logName } from './log-format.ts'
-import { block, malformedPath, quoted } from './nginx-text.ts'
+import { block, malformedPath, quotedNginx } from './nginx-text.ts'
 import { namesOfSurface, type Surface } from './surfaces.ts'
 
 /**
@@ -50,7 +50,7 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
     'server_name _;',
     // An application can make a line of each request, so the process's own log has no failure of a single request.
     'error_log stderr alert;',
-    `error_log ${quoted(options.folder, `/${errorsName}`)} warn;`,
+    `error_log ${quotedNginx(options.folder, `/${errorsName}`)} warn;`,
     ...requestLines(options, 'application'),
     ...compressionLines(options),
     `client_max_body_size ${settings.appBodyMb}m;`,
@@ -131,7 +131,7 @@ export function controlServer(settings: EdgeSettings): string[] {
   // A body must fit into memory: one of certificates has keys, which belong in no temporary file.
   const body = (mb: number) => [`client_max_body_size ${mb}m;`, `client_body_buffer_size ${mb}m;`]
   return block('server', [
-    `listen ${quoted(`unix:${settings.controlSocket}`)};`,
+    `listen ${quotedNginx(`unix:${settings.controlSocket}`)};`,
     ...body(32),
     "location = /routes { content_by_lua_block { require('control').routes() } }",
     "location = /names { content_by_lua_block { require('control').names() } }",
@@ -185,7 +185,7 @@ function requestLines(options: EdgeConfigOptions, format: 'application' | 'surfa
 }
 
 const logLine = ({ folder }: EdgeConfigOptions, format: string): string =>
-  `access_log ${quoted(folder, `/${logName}`)} ${format} if=$log_wanted;`
+  `access_log ${quotedNginx(folder, `/${logName}`)} ${format} if=$log_wanted;`
 
 /** nginx accepts 1 to 65,535. */
 function connectionLimit(connections: number): number {

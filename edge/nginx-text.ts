@@ -7,7 +7,7 @@ export function block(head: string, lines: string[]): string[] {
 }
 
 /** A path and our own suffix as one quoted word. Throws an Error for a path with characters that are syntax for nginx. */
-export function quoted(path: string, suffix = ''): string {
+export function quotedNginx(path: string, suffix = ''): string {
   if (/["$\\{};\n\r]/.test(path))
     throw new Error(`The proxy cannot use the path ${JSON.stringify(path)}: rename the folder.`)
   return `"${path}${suffix}"`

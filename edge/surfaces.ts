@@ -24,5 +24,5 @@ export function namesOfSurface(surface: Surface, { domain, names }: Pick<EdgeSet
 }
 
 /** Host names of all surfaces. */
-export const surfaceNames = (settings: Pick<EdgeSettings, 'domain' | 'names'>): string[] =>
+export const listSurfaceNames = (settings: Pick<EdgeSettings, 'domain' | 'names'>): string[] =>
   surfaces.flatMap(surface => namesOfSurface(surface, settings))

@@ -1,6 +1,6 @@
 import { edgeTls, tlsChoices } from '../policy/installation/edge-tls.ts'
 import type { EdgeConfigOptions } from './edge-options.ts'
-import { quoted } from './nginx-text.ts'
+import { quotedNginx } from './nginx-text.ts'
 
 /** The certificate that nginx loads and Lua replaces in every handshake. */
 export const unusedCertificate = 'unused-certificate.pem'
@@ -9,8 +9,8 @@ export const unusedCertificate = 'unused-certificate.pem'
 export function tlsLines({ settings, folder }: EdgeConfigOptions): string[] {
   if (!settings.tls) return []
   return [
-    `ssl_certificate ${quoted(`${folder}/${unusedCertificate}`)};`,
-    `ssl_certificate_key ${quoted(`${folder}/${unusedCertificate}`)};`,
+    `ssl_certificate ${quotedNginx(`${folder}/${unusedCertificate}`)};`,
+    `ssl_certificate_key ${quotedNginx(`${folder}/${unusedCertificate}`)};`,
     'ssl_protocols TLSv1.2 TLSv1.3;',
     `ssl_ciphers ${tlsChoices.ciphers.join(':')};`,
     `ssl_ecdh_curve ${tlsChoices.curves.join(':')};`,

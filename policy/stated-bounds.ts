@@ -12,12 +12,12 @@ interface Length {
 export function characters({ min = 0, max }: Length, code?: ErrorCode) {
   return z
     .string(code && { error: code })
-    .refine(text => isWithin(text, min, max), code)
+    .refine(text => isLengthWithin(text, min, max), code)
     .meta({ ...(min > 0 && { minLength: min }), maxLength: max })
 }
 
 /** Whether a text has `min` to `max` characters; one with over twice as many code units needs no counting. */
-export function isWithin(text: string, min: number, max: number): boolean {
+export function isLengthWithin(text: string, min: number, max: number): boolean {
   if (text.length > 2 * max) return false
   const length = [...text].length
   return length >= min && length <= max

@@ -9,6 +9,7 @@ import {
   startProcess,
   systemEnvironment,
 } from '../lib/child-process.ts'
+import { dayMs } from '../lib/time.ts'
 import { ownProgram, programLabel } from './database-recipes.ts'
 import { packageSources, transportOptions } from './debian.ts'
 import { madeOnce } from './made-once.ts'
@@ -62,7 +63,7 @@ export function rootfsMaker(cacheFolder: string, arch: string = process.arch, al
 const hashLength = 12
 
 /** How long a root file system of an older recipe stays: another version of Berth on this machine may just load it. */
-const olderStaysMs = 24 * 3_600_000
+const olderStaysMs = dayMs
 
 /** Removes what older recipes of an image have left: some hundred megabytes each. */
 async function removeOlder(cacheFolder: string, name: string): Promise<void> {

@@ -12,13 +12,13 @@ import { type AnalyticsServerOptions, serveAnalytics } from './analytics/analyti
 import { DayBounds } from './analytics/day-bounds.ts'
 import { IntakeRounds, pauseAfter } from './analytics/intake-rounds.ts'
 import { slottedAnalytics } from './analytics/question-slots.ts'
-import { openLog, runProcess } from './connect.ts'
+import { openLog, runUntilSignal } from './connect.ts'
 import { processConfig } from './process-config.ts'
 
 /** The process `analytics`: counts the requests that the proxy has logged, and answers questions about them. */
 const config = processConfig(process.env)
 const log = openLog(config, 'analytics')
-const life = runProcess(log, 12)
+const life = runUntilSignal(log, 12)
 demandMasterKey(config)
 
 const folder = join(config.dataDir, 'analytics')

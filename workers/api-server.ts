@@ -50,12 +50,12 @@ import { analyticsKey, demandMasterKey } from '../policy/keys.ts'
 import { wholeLogs } from '../policy/limits.ts'
 import { roundSeconds } from '../policy/rounds.ts'
 import { apiDrainSeconds, chatGraceSeconds, commandTimeouts, databaseTimeouts } from '../policy/timeouts.ts'
-import { openChatCalls } from './chat-calls.ts'
-import { openLog, openTemporal, runProcess } from './connect.ts'
+import { openChatCalls } from './adapters/chat-calls.ts'
+import { edgeAnswers } from './adapters/edge-answers.ts'
+import { openGitProvider } from './adapters/git-provider.ts'
+import { plansOf } from './adapters/plans.ts'
+import { openLog, openTemporal, runUntilSignal } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
-import { edgeAnswers } from './edge-answers.ts'
-import { openGitProvider } from './git-provider.ts'
-import { plansOf } from './plans.ts'
 import { demandSameInstallationSoon } from './same-installation.ts'
 import { temporalDomains } from './temporal/domains.ts'
 import { temporalDowngrades } from './temporal/downgrades.ts'
@@ -69,7 +69,7 @@ const temporalDeadlineMs = 2000
 /** Composes the API from its real parts, listens on the five ports, and drains on SIGTERM. */
 export async function serveApi(config: Config): Promise<void> {
   const log = openLog(config, 'api')
-  const life = runProcess(log, apiDrainSeconds + 2)
+  const life = runUntilSignal(log, apiDrainSeconds + 2)
   const { databaseUrl: url, masterKey, earlierKeyChecks, databasePool } = config
   demandMasterKey(config)
 

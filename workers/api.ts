@@ -1,12 +1,12 @@
 import cluster from 'node:cluster'
-import { openLog, runProcess } from './connect.ts'
+import { openLog, runUntilSignal } from './connect.ts'
 import { processConfig } from './process-config.ts'
 
 /** The process `api`: serves itself, or starts `API_PROCESSES` others that share its ports. */
 const config = processConfig(process.env)
 
 if (cluster.isPrimary && config.apiProcesses > 1) {
-  const life = runProcess(openLog(config, 'api'), 12)
+  const life = runUntilSignal(openLog(config, 'api'), 12)
   let listening = 0
   let ending = false
   for (let n = 0; n < config.apiProcesses; n++) cluster.fork()

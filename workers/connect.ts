@@ -55,7 +55,7 @@ type Closer = () => Promise<unknown>
  * The life of a process under the supervisor: reports when it is ready, shuts down gracefully on SIGTERM, SIGINT, or when the
  * supervisor has ended, and waits at most `graceSeconds` for its closers, which run in reverse order.
  */
-export function runProcess(log: Logger, graceSeconds: number) {
+export function runUntilSignal(log: Logger, graceSeconds: number) {
   const closers: Closer[] = []
   let ending = false
 

@@ -1,4 +1,4 @@
-import { openLog, runProcess } from './connect.ts'
+import { openLog, runUntilSignal } from './connect.ts'
 import { hostFolder, openHost } from './host/host-parts.ts'
 import { startHost } from './host/host-worker.ts'
 import { processConfig } from './process-config.ts'
@@ -7,7 +7,7 @@ import { demandSameInstallation } from './same-installation.ts'
 /** The process `host`: one container host. */
 const config = processConfig(process.env)
 const log = openLog(config, 'host')
-const life = runProcess(log, 12)
+const life = runUntilSignal(log, 12)
 
 const parts = await openHost(config, log)
 life.onEnd(() => parts.close())

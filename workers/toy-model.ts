@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os'
-import { openLog, runProcess } from './connect.ts'
+import { openLog, runUntilSignal } from './connect.ts'
 import { openLlama } from './toy-model/llama.ts'
 import { serveToyModel } from './toy-model/toy-server.ts'
 
@@ -10,7 +10,7 @@ import { serveToyModel } from './toy-model/toy-server.ts'
 const [libraryFolder, modelPath, port] = process.argv.slice(2)
 if (!libraryFolder || !modelPath || !port) throw new Error('Arguments: <library folder> <model file> <port>')
 const log = openLog({ logLevel: 'info' }, 'toy-model')
-const life = runProcess(log, 5)
+const life = runUntilSignal(log, 5)
 /** One is left for everything else. */
 const threads = availableParallelism() > 2 ? 2 : 1
 const generator = await openLlama({ libraryFolder, modelPath, threads })

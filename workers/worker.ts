@@ -1,7 +1,7 @@
 import { nginxEdge } from '../activities/edge/nginx.ts'
 import { openObjectStore } from '../activities/objects/select.ts'
 import { openDatabase } from '../db/database.ts'
-import { openLog, openTemporal, runProcess } from './connect.ts'
+import { openLog, openTemporal, runUntilSignal } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { startPlatformWorker } from './platform-worker.ts'
 import { processConfig } from './process-config.ts'
@@ -11,7 +11,7 @@ import { temporalDatabaseLanes, temporalLanes } from './temporal/lanes.ts'
 /** The process `worker`. */
 const config = processConfig(process.env)
 const log = openLog(config, 'worker')
-const life = runProcess(log, 12)
+const life = runUntilSignal(log, 12)
 
 const db = openDatabase({ url: config.databaseUrl, pool: config.databasePool, applicationName: 'berth-worker' })
 life.onEnd(() => db.destroy())

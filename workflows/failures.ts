@@ -36,7 +36,7 @@ export const isPlaceLost = (error: unknown): boolean => isOfType(error, placeLos
 export const isEndWaiting = (error: unknown): boolean => isOfType(error, endWaits)
 
 /** Whether a step did not end in time: its host, and nothing that it worked on, is the reason. */
-export const isTimeout = (error: unknown): boolean => causeOf(error) instanceof TimeoutFailure
+export const isActivityTimeout = (error: unknown): boolean => causeOf(error) instanceof TimeoutFailure
 
 /** Whether no host has taken a step in time, so that it has done nothing. */
 export function isStartTimeout(error: unknown): boolean {

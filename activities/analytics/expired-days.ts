@@ -2,9 +2,9 @@ import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { loop } from '../../lib/async/loop.ts'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
+import { dayMs } from '../../lib/time.ts'
 import { retainedDays } from '../../policy/network/analytics-terms.ts'
 
-const dayMs = 86_400_000
 const lookEveryMs = 3_600_000
 /** Where an engine has what it works on: lines with client addresses. */
 export const scratchOf = (folder: string): string => join(folder, 'scratch')

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { open, rename, unlink } from 'node:fs/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
-import { codeOf } from '../../lib/folders/disk-names.ts'
+import { codeOf } from '../../lib/folders/error-codes.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { mountedFolders } from '../../policy/runtimes.ts'

@@ -1,7 +1,8 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { bytesOf, codeOf, diskFull, untrustedFileFlags } from '../../lib/folders/disk-names.ts'
+import { nameBytes, untrustedFileFlags } from '../../lib/folders/disk-names.ts'
+import { codeOf, diskFull } from '../../lib/folders/error-codes.ts'
 import { fileTooLarge, maxFileBytes } from '../../policy/apps/file-content.ts'
 import { isSecretFile } from '../../policy/apps/secret-files.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
@@ -59,7 +60,7 @@ async function openLeased(path: Buffer): Promise<FileHandle> {
 export const rootOf = (volume: string): string => `${volume}/files`
 
 /** The names of a path, as on the disk. */
-export const namesOf = (path: string): string[] => (path === '' ? [] : bytesOf(path).split('/'))
+export const namesOf = (path: string): string[] => (path === '' ? [] : nameBytes(path).split('/'))
 
 /** Runs `work` in the folder that contains a path's last name. */
 export async function inFolder<T>(

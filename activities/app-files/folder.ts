@@ -1,6 +1,7 @@
 import type { Dir, Stats } from 'node:fs'
 import { type FileHandle, lstat, mkdir, open, opendir } from 'node:fs/promises'
-import { codeOf, untrustedFolderFlags } from '../../lib/folders/disk-names.ts'
+import { untrustedFolderFlags } from '../../lib/folders/disk-names.ts'
+import { codeOf } from '../../lib/folders/error-codes.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 
 /**

@@ -1,4 +1,5 @@
-import { textOf, unreachable } from '../../lib/folders/disk-names.ts'
+import { nameText } from '../../lib/folders/disk-names.ts'
+import { unreachable } from '../../lib/folders/error-codes.ts'
 import { isSecretFile } from '../../policy/apps/secret-files.ts'
 import { nameLimits } from '../../policy/archives/archive-names.ts'
 import { type AppFolder, ignore } from './folder.ts'
@@ -37,7 +38,7 @@ async function entryOf(folder: AppFolder, name: string) {
   if (!stats) return null
   const directory = stats.isDirectory()
   return {
-    name: textOf(name),
+    name: nameText(name),
     type: directory ? 'directory' : 'file',
     size: directory ? 0 : stats.size,
     lastModified: Math.trunc(stats.mtimeMs),
@@ -58,7 +59,7 @@ export async function holdsSecrets(
 ): Promise<boolean> {
   if (levels === 0) return true
   for await (const entry of await folder.entries()) {
-    const inner = `${path}/${textOf(entry.name)}`
+    const inner = `${path}/${nameText(entry.name)}`
     if (isSecretFile(inner, hiding)) return true
     const child = entry.isDirectory() && (await folder.enter(entry.name).catch(error => ignore(error, ...unreachable)))
     if (!child) continue

@@ -1,5 +1,5 @@
 import { closeSync, writeSync } from 'node:fs'
-import { bytesOf } from '../../lib/folders/disk-names.ts'
+import { nameBytes } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { staysInside } from '../../policy/archives/archive-names.ts'
 import type { ArchiveRules } from '../../policy/archives/archive-rules.ts'
@@ -27,7 +27,7 @@ export async function unpackArchive(
 }
 
 async function place(fd: number, entry: ArchiveEntry, folder: Tree, meter: OutputMeter): Promise<void> {
-  const path = bytesOf(entry.path)
+  const path = nameBytes(entry.path)
   if (entry.kind === 'folder') return folder.makeFolder(path, entry.mode)
   const file = folder.createFile(path, entry.mode)
   try {
@@ -44,5 +44,5 @@ async function placeLink(fd: number, entry: ArchiveEntry, folder: Tree, meter: O
   const target = Buffer.concat(pieces).toString('utf8')
   if (target === '' || target.includes('\0') || !staysInside(entry.path, target))
     throw new ArchiveRefused('INVALID_FILE', `${entry.path} is a symbolic link that leads outside.`)
-  folder.createLink(bytesOf(entry.path), target)
+  folder.createLink(nameBytes(entry.path), target)
 }

@@ -1,3 +1,4 @@
+import { dayMs } from '../../lib/time.ts'
 import 'reflect-metadata'
 import { randomBytes, type webcrypto } from 'node:crypto'
 import {
@@ -40,7 +41,6 @@ export interface IssuedCertificate {
 
 const authorityDays = 3650
 const maxServerDays = 397
-const dayMs = 86_400_000
 /** Clients whose clock is behind must not take a new certificate for one of the future. */
 const clockSkewMs = 3_600_000
 /** Max characters of a common name. Clients compare the names and addresses, which have no such limit. */

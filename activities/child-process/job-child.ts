@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { ChildProcess, StdioOptions } from '../../lib/child-process.ts'
-import { diskFull } from '../../lib/folders/disk-names.ts'
+import { diskFull } from '../../lib/folders/error-codes.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { giveWayLater, startChild } from './child-program.ts'
 import { watchResident } from './memory.ts'

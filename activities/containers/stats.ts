@@ -35,7 +35,7 @@ function memoryUsed({ memory_stats: memory }: EngineReading): number {
  * Bytes that processes cannot give back: what is resident and what they share in memory, without any page cache. Both are in the lists of
  * the kernel that it names after anonymous memory.
  */
-export function residentBytes(reading: EngineReading): number {
+export function containerResidentBytes(reading: EngineReading): number {
   const stats = reading.memory_stats?.stats ?? {}
   const lists = ['active_anon', 'inactive_anon'].map(name => stats[`total_${name}`] ?? stats[name])
   const known = lists.filter(bytes => bytes !== undefined)

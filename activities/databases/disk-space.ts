@@ -1,7 +1,7 @@
 import { lstat, open, rename, rm, stat, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
-import { codeOf, diskFull } from '../../lib/folders/disk-names.ts'
+import { codeOf, diskFull } from '../../lib/folders/error-codes.ts'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { type DiskSpace, diskGuard, hasRoomForBallast } from '../../policy/databases/disk-guard.ts'
 

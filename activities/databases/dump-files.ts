@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { pause } from '../../lib/async/loop.ts'
 import { MiB } from '../../lib/bytes.ts'
-import { bytesOf, textOf, untrustedFileFlags } from '../../lib/folders/disk-names.ts'
+import { nameBytes, nameText, untrustedFileFlags } from '../../lib/folders/disk-names.ts'
 import { Tree } from '../../lib/folders/tree.ts'
 import { DumpCorrupt, type EngineJob, type HeardDump } from './contents.ts'
 
@@ -62,10 +62,10 @@ export class DumpWriter {
   async write<T>(path: string, fill: (file: DumpFile) => T | Promise<T>): Promise<T> {
     const file = new DumpFile(this.#create(path))
     try {
-      this.#heard?.begins(bytesOf(path), false)
+      this.#heard?.begins(nameBytes(path), false)
       const outcome = await fill(file)
       this.#sums.set(path, file.end())
-      this.#heard?.ends(bytesOf(path))
+      this.#heard?.ends(nameBytes(path))
       return outcome
     } finally {
       file.close()
@@ -75,12 +75,12 @@ export class DumpWriter {
   /** Makes a file part of the dump that `append` writes, from its start to its end, in bytes that would not shrink. */
   async append<T>(path: string, append: () => Promise<T>): Promise<T> {
     fs.closeSync(this.#create(path))
-    this.#heard?.begins(bytesOf(path), true)
+    this.#heard?.begins(nameBytes(path), true)
     const end = new AbortController()
     const sum = sumOf(this.#tree, path, this.#signal, end.signal)
     sum.catch(ignoreError('reported when it is awaited'))
     const outcome = await append().finally(() => end.abort())
-    this.#heard?.ends(bytesOf(path))
+    this.#heard?.ends(nameBytes(path))
     this.#sums.set(path, await sum)
     return outcome
   }
@@ -101,7 +101,7 @@ export class DumpWriter {
 
   /** Resolves to the descriptor of a new file of the folder's owner. */
   #create(path: string): number {
-    const fd = this.#tree.createFile(bytesOf(path), fileMode)
+    const fd = this.#tree.createFile(nameBytes(path), fileMode)
     const { uid, gid } = this.#tree.root
     if (process.getuid?.() === 0) fs.fchownSync(fd, uid, gid)
     return fd
@@ -159,7 +159,7 @@ async function* piecesOf(
   signal?: AbortSignal,
   whole: AbortSignal = AbortSignal.abort(),
 ): AsyncGenerator<Buffer> {
-  const fd = fs.openSync(tree.at(bytesOf(path)), untrustedFileFlags)
+  const fd = fs.openSync(tree.at(nameBytes(path)), untrustedFileFlags)
   try {
     for (;;) {
       signal?.throwIfAborted()
@@ -208,7 +208,7 @@ export class DumpReader {
   }
 
   text(path: string): string {
-    return this.#tree.read(bytesOf(path))!
+    return this.#tree.read(nameBytes(path))!
   }
 
   /** Pieces of a file, of at most 1 MB. */
@@ -236,14 +236,14 @@ export class DumpReader {
   }
 
   #file(path: string): boolean {
-    return this.#tree.stat(bytesOf(path))?.isFile() ?? false
+    return this.#tree.stat(nameBytes(path))?.isFile() ?? false
   }
 
   *#all(folder: string): Generator<string> {
     for (const name of this.#tree.list(folder)) {
       const path = folder === '' ? name : `${folder}/${name}`
       if (this.#tree.stat(path)?.isDirectory()) yield* this.#all(path)
-      else yield textOf(path)
+      else yield nameText(path)
     }
   }
 }

@@ -1,6 +1,6 @@
 import { chmod, chown, mkdir, open, readFile, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { codeOf } from '../../lib/folders/disk-names.ts'
+import { codeOf } from '../../lib/folders/error-codes.ts'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import type { DatabaseFolders } from './container.ts'
 import { certificateFiles } from './port.ts'

@@ -2,7 +2,7 @@ import { constants, type Stats } from 'node:fs'
 import { type FileHandle, mkdtemp, open, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { codeOf } from '../../lib/folders/disk-names.ts'
+import { codeOf } from '../../lib/folders/error-codes.ts'
 import { EngineUnavailable } from './port.ts'
 
 /** O_PATH: opens the name itself, without any right to what it is. */

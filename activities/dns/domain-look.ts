@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { AddressSet } from '../../lib/addresses.ts'
 import { caaNames, caaRefusal } from '../../policy/domains/caa.ts'
 import { dnsRules } from '../../policy/domains/dns-rules.ts'
-import { isWithin } from '../../policy/domains/names.ts'
+import { isHostnameWithin } from '../../policy/domains/names.ts'
 import type { ProofRecords } from '../../policy/domains/records.ts'
 import type { Sighting, Sightings } from '../../policy/domains/take-over.ts'
 import type { Dns, DnsAnswer } from './port.ts'
@@ -92,7 +92,7 @@ async function endsAtOurs(dns: Dns, hostname: string, ownDomains: readonly strin
     const answer = await dns.look(name, 'CNAME')
     const [target] = 'records' in answer ? answer.records : []
     if (target === undefined) return false
-    if (ownDomains.some(domain => isWithin(target, domain))) return true
+    if (ownDomains.some(domain => isHostnameWithin(target, domain))) return true
     name = target
   }
   return false

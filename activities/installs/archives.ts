@@ -3,7 +3,7 @@ import { type FileHandle, link, mkdir, open, readdir, rename, rm, rmdir, stat, u
 import { join } from 'node:path'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
-import { unlessMissing } from '../../lib/folders/disk-names.ts'
+import { unlessMissing } from '../../lib/folders/error-codes.ts'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { newId } from '../../policy/ids.ts'
 import { archiveName, type Entry, entryOf, type Shelf } from './shelf.ts'

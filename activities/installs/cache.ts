@@ -3,6 +3,7 @@ import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { onDisk } from '../../lib/bytes.ts'
 import { freeBytesOf } from '../../lib/folders/free-bytes.ts'
+import { dayMs } from '../../lib/time.ts'
 import { installRules, toolRules } from '../../policy/hosts/installs.ts'
 import type { Snapshots } from '../snapshots/port.ts'
 import { Archives } from './archives.ts'
@@ -34,7 +35,6 @@ interface Addition {
 
 /** Names of accounts and applications, which are names of folders and files. */
 const plainName = /^[\w-]{1,64}$/
-const dayMs = 86_400_000
 
 /** Opens the archives below `root`, and removes what a killed process left half-written: only the process that acts as the host may. */
 export async function openInstallCache(options: InstallCacheOptions): Promise<InstallCache> {

@@ -47,7 +47,7 @@ export async function forgetResult(volume: string, release: number, why: Forgott
 }
 
 /** Digest and size of an installed folder, by a child in one of the account's slots. Rejects when it cannot be made in time. */
-export async function digestOf(
+export async function installDigestOf(
   snapshots: Pick<Snapshots, 'digest'>,
   folder: string,
   account: string,

@@ -4,10 +4,10 @@ import { installSeconds } from '../../policy/hosts/host-slots.ts'
 import { installRules, notForReuse, shortWords } from '../../policy/hosts/installs.ts'
 import { namesForInstall, runtimes } from '../../policy/runtimes.ts'
 import { removeWhole } from '../app-files/trash.ts'
-import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
 import { buildContainerName } from '../containers/spec.ts'
 import { isRefusal } from '../failures.ts'
+import type { AppHostOptions } from '../hosts/app-host-options.ts'
 import { exists, type Prepared, type ReleaseFolders, writePrepared } from '../releases/files.ts'
 import { finishInstall, installRelease, readyInstall, runInstall, tooSlow } from '../releases/install.ts'
 import { installFolder } from '../releases/install-plan.ts'
@@ -15,7 +15,7 @@ import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
 import { fileIn } from '../releases/root-names.ts'
 import { buildCompiled } from './compiled.ts'
-import { digestOf, earlierWith, forgetResult } from './earlier.ts'
+import { earlierWith, forgetResult, installDigestOf } from './earlier.ts'
 import { inputFiles, layInputs } from './inputs.ts'
 import { certificatesIn, installFacts, installKey } from './key.ts'
 
@@ -89,7 +89,7 @@ async function installAlone(
   const shown = await shownBy(release, folders.install, inputs, files)
   if (shown.needsMore) return { because: shortWords(shown.needsMore), ...(key && { key }) }
   // A folder that cannot be hashed in time serves this release, and no other.
-  const made = await digestOf(host.snapshots, output, release.ownerId, signal).catch(() => null)
+  const made = await installDigestOf(host.snapshots, output, release.ownerId, signal).catch(() => null)
   signal.throwIfAborted()
   const at = new Date()
   if (shown.leftOut) await recordNotForReuse(host, release, shown.leftOut)

@@ -7,13 +7,13 @@ import {
   notForReuse,
 } from '../../policy/hosts/installs.ts'
 import { removeWhole } from '../app-files/trash.ts'
-import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
 import { buildContainer } from '../containers/spec.ts'
+import type { AppHostOptions } from '../hosts/app-host-options.ts'
 import { type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from '../releases/files.ts'
 import { installFolder } from '../releases/install-plan.ts'
 import type { Release } from '../releases/release.ts'
-import { digestOf, type Earlier, earlierWith, forgetResult, resultOf } from './earlier.ts'
+import { type Earlier, earlierWith, forgetResult, installDigestOf, resultOf } from './earlier.ts'
 import { inputFiles } from './inputs.ts'
 import { certificatesIn, type InstallDependsOn, installFacts, installKey } from './key.ts'
 import { unpackStored } from './stored.ts'
@@ -46,7 +46,7 @@ export async function digestAhead(
   if (!result || typeof result === 'string') return null
   const ended = new AbortController()
   const { dependencies } = releaseFolders(volume, result.release)
-  const digest = digestOf(host.snapshots, dependencies, ownerId, AbortSignal.any([signal, ended.signal]))
+  const digest = installDigestOf(host.snapshots, dependencies, ownerId, AbortSignal.any([signal, ended.signal]))
   digest.catch(ignoreError('reported to the caller that awaits it'))
   const end = () => ended.abort(new Error('The digest is not needed.'))
   return {
@@ -158,7 +158,7 @@ async function faultOf(
   { ahead, signal }: ReuseTerms,
 ): Promise<string | null> {
   const folder = releaseFolders(volume, release).dependencies
-  const made = ahead?.digestOf(release) ?? digestOf(snapshots, folder, ownerId, signal)
+  const made = ahead?.digestOf(release) ?? installDigestOf(snapshots, folder, ownerId, signal)
   const digest = await made.then(({ digest }) => digest).catch((error: Error) => error)
   signal.throwIfAborted()
   if (digest === installed.digest) return null

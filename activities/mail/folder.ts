@@ -1,6 +1,7 @@
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
+import { dayMs } from '../../lib/time.ts'
 import { mailsRetainedDays } from '../../policy/mail/delivery.ts'
 import { mailMessage } from './message.ts'
 import type { Mailer } from './port.ts'
@@ -40,7 +41,7 @@ const namePattern = /^(\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z)-[0-9a-f]+\.eml(\.new)?$/
 
 /** Also removes the half-written files of dead processes. */
 async function removeOld(folder: string): Promise<void> {
-  const oldest = stamp(new Date(Date.now() - mailsRetainedDays * 86_400_000))
+  const oldest = stamp(new Date(Date.now() - mailsRetainedDays * dayMs))
   for (const name of await readdir(folder)) {
     const [, written] = namePattern.exec(name) ?? []
     if (written && written < oldest) await rm(join(folder, name), { force: true })

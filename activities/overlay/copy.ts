@@ -2,7 +2,8 @@ import * as fs from 'node:fs'
 import { constants, type Stats } from 'node:fs'
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { KiB, MiB } from '../../lib/bytes.ts'
-import { bytesOf, codeOf, leaseRefused, textOf, untrustedFileFlags, vanished } from '../../lib/folders/disk-names.ts'
+import { nameBytes, nameText, untrustedFileFlags } from '../../lib/folders/disk-names.ts'
+import { codeOf, leaseRefused, vanished } from '../../lib/folders/error-codes.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import type { OverlayLimits } from '../../policy/apps/overlay.ts'
 import { OverlayRefused, type OverlayTotals } from './port.ts'
@@ -30,7 +31,7 @@ export async function layOver(
   const work: Work = { limits, entries: 0, bytes: 0, rest: { entries: entriesPerSlice, bytes: bytesPerSlice } }
   const source = release.tree('source')
   await new Layer(files, release, work).lay('')
-  await new Layer(source, release, work).lay(bytesOf(path))
+  await new Layer(source, release, work).lay(nameBytes(path))
   source.close()
   return { entries: work.entries, bytes: work.bytes }
 }
@@ -70,7 +71,7 @@ class Layer {
 
   async #fill(folder: string, at: string, depth: number): Promise<void> {
     if (depth > this.work.limits.depth)
-      throw new OverlayRefused(`${textOf(folder)} lies over ${this.work.limits.depth} folders deep.`)
+      throw new OverlayRefused(`${nameText(folder)} lies over ${this.work.limits.depth} folders deep.`)
     for (const name of this.#read(folder, () => this.from.list(folder)) ?? []) {
       const path = folder === '' ? name : `${folder}/${name}`
       const target = at === '' ? name : `${at}/${name}`
@@ -93,7 +94,7 @@ class Layer {
     } catch (error) {
       if (codeOf(error) === 'EACCES')
         throw new OverlayRefused(
-          `${textOf(path)} cannot be read by its own user, so nothing can be installed from a copy of it.`,
+          `${nameText(path)} cannot be read by its own user, so nothing can be installed from a copy of it.`,
         )
       if (!vanished.has(codeOf(error))) throw leaseRefused(error, path)
       this.from.forget()

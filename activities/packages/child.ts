@@ -8,7 +8,7 @@ import { mayBeElsewhere } from '../../policy/packages/registries.ts'
 import { endWithParent } from '../child-process/child-life.ts'
 import { addressKey, archives } from './archives.ts'
 import { hashOfFile } from './content-hash.ts'
-import { textOf } from './document-files.ts'
+import { documentText } from './document-files.ts'
 import { documents } from './documents.ts'
 import type {
   CachedRegistry,
@@ -96,7 +96,7 @@ async function serve(registry: CachedRegistry, network: PackageNetwork): Promise
     ...{ registry, key, origin: `http://${start.address}:${port}` },
     read: async (wanted, asker) => {
       const found = await document(wanted, asker)
-      return found.kind === 'document' ? textOf(found) : null
+      return found.kind === 'document' ? documentText(found) : null
     },
     hashOf: async (url, algorithm, asker) => {
       const stored = await store.find(addressKey('archive', url), null, asker).catch(() => null)

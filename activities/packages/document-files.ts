@@ -56,7 +56,7 @@ export async function openDocument(store: Store, key: string, asker: Asker): Pro
 }
 
 /** The text of an open document, which is closed. */
-export async function textOf({ stored, offset }: StoredDocument): Promise<string> {
+export async function documentText({ stored, offset }: StoredDocument): Promise<string> {
   try {
     const bytes = await readCapped(piecesOf(stored.file, offset), 2 * packageCacheRules.documentBytes)
     return bytes?.toString('utf8') ?? ''

@@ -1,8 +1,8 @@
 import { installRules } from '../../policy/hosts/installs.ts'
 import { registryFileNames, registryFor } from '../../policy/packages/project-files.ts'
 import { packageManagers } from '../../policy/packages/registries.ts'
-import type { AppHostOptions } from '../app-host-options.ts'
 import type { ContainerSpec } from '../containers/port.ts'
+import type { AppHostOptions } from '../hosts/app-host-options.ts'
 import type { Release } from '../releases/release.ts'
 import { fileIn, namesIn } from '../releases/root-names.ts'
 

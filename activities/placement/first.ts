@@ -1,6 +1,6 @@
 import { chown, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { textOf } from '../../lib/folders/disk-names.ts'
+import { nameText } from '../../lib/folders/disk-names.ts'
 import { placingLimits } from '../../policy/apps/placing.ts'
 import { AppFolder, ignore } from '../app-files/folder.ts'
 import { isEmpty } from '../app-files/listing.ts'
@@ -60,7 +60,7 @@ async function namesOf(source: string): Promise<string[]> {
       for await (const entry of await folder.entries()) {
         left -= 1
         if (left < 0 || names.length >= maxListed) return
-        const path = prefix === '' ? textOf(entry.name) : `${prefix}/${textOf(entry.name)}`
+        const path = prefix === '' ? nameText(entry.name) : `${prefix}/${nameText(entry.name)}`
         if (!entry.isDirectory()) names.push(path)
         else if (levels > 0) await enter(await folder.enter(entry.name), path, levels - 1)
       }

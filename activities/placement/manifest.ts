@@ -1,4 +1,4 @@
-import { textOf } from '../../lib/folders/disk-names.ts'
+import { nameText } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { maxListed, recordNames } from './job.ts'
 import type { PlacedFiles } from './port.ts'
@@ -82,4 +82,4 @@ export function releaseNumbers(releases: Tree): number[] {
 
 export const noFiles = (): PlacedFiles => ({ added: [], modified: [], removed: [] })
 
-export const listedNames = (paths: string[]): string[] => paths.sort().slice(0, maxListed).map(textOf)
+export const listedNames = (paths: string[]): string[] => paths.sort().slice(0, maxListed).map(nameText)

@@ -1,5 +1,6 @@
 import { mkdirSync, renameSync } from 'node:fs'
-import { bytesOf, codeOf } from '../../lib/folders/disk-names.ts'
+import { nameBytes } from '../../lib/folders/disk-names.ts'
+import { codeOf } from '../../lib/folders/error-codes.ts'
 import { recordNames } from './job.ts'
 import { type Change, Journal } from './journal.ts'
 import { type Brought, listedNames, type Manifest, manifestBefore, readManifest, writeManifest } from './manifest.ts'
@@ -31,7 +32,7 @@ async function placeOpened(
   if (done) return { placed: done.placed, brought: null }
   await undoUnfinished(places, request)
   const before = manifestBefore(releases, files, request.release)
-  const plan = below(bytesOf(request.path), planOf(release, request.path))
+  const plan = below(nameBytes(request.path), planOf(release, request.path))
   const placing = new Placing(places, before, request, openings)
   await placing.makeFolders(plan)
   await placing.putFiles(plan)

@@ -1,5 +1,6 @@
 import { linkSync, mkdirSync, renameSync, rmdirSync } from 'node:fs'
-import { bytesOf, codeOf, unreachable } from '../../lib/folders/disk-names.ts'
+import { nameBytes } from '../../lib/folders/disk-names.ts'
+import { codeOf, unreachable } from '../../lib/folders/error-codes.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { recordNames, replacedFolder } from './job.ts'
 import type { PlacementRequest } from './port.ts'
@@ -13,7 +14,7 @@ export interface Places {
 
 /** Maps a path of the application's folder to its path below `releases/<n>/` before it is placed. */
 export function sourceOf({ path }: PlacementRequest): (placed: string) => string {
-  const prefix = path === '' ? '' : `${bytesOf(path)}/`
+  const prefix = path === '' ? '' : `${nameBytes(path)}/`
   return placed => `source/${placed.slice(prefix.length)}`
 }
 

@@ -1,6 +1,6 @@
 import { rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { codeOf } from '../../lib/folders/disk-names.ts'
+import { codeOf } from '../../lib/folders/error-codes.ts'
 import { type PlacingLimits, placingLimits } from '../../policy/apps/placing.ts'
 import { entryPath } from '../../policy/archives/archive-names.ts'
 import { removeWhole } from '../app-files/trash.ts'

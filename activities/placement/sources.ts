@@ -1,5 +1,5 @@
 import type { Stats } from 'node:fs'
-import { codeOf } from '../../lib/folders/disk-names.ts'
+import { codeOf } from '../../lib/folders/error-codes.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { recordNames } from './job.ts'
 

@@ -6,7 +6,7 @@ import {
   readOperationFacts,
 } from '../../db/operations/operation-facts.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
-import { ownAddress } from '../../policy/apps/own-address.ts'
+import { ownAddress } from '../../policy/apps/published-address.ts'
 import { cpusFor, diskMbFor } from '../../policy/apps/sizes.ts'
 import type { LaneOperation, Release, Serving, Source } from './release.ts'
 

@@ -1,4 +1,5 @@
 import { request } from 'node:http'
+import type { RecordedExit } from '../../db/apps/apps.ts'
 import { pause } from '../../lib/async/loop.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { gateProbeMs } from '../../policy/timeouts.ts'
@@ -82,6 +83,9 @@ export function exitOf(state: ContainerState | null): ContainerExit {
     at: at.toISOString(),
   }
 }
+
+/** As rows have it. */
+export const endOf = ({ code, oom, at }: ContainerExit): RecordedExit => ({ code, oom, at: new Date(at) })
 
 function endedReason(state: ContainerState): string {
   if (state.oom) return 'The program was ended because it used more memory than the application has.'

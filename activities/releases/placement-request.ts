@@ -1,5 +1,5 @@
 import type { Owner } from '../../lib/folders/owner.ts'
-import type { AppHostOptions } from '../app-host-options.ts'
+import type { AppHostOptions } from '../hosts/app-host-options.ts'
 import type { PlacementRequest } from '../placement/port.ts'
 import type { Release } from './release.ts'
 

@@ -1,5 +1,6 @@
 import { open } from 'node:fs/promises'
-import { bytesOf, codeOf, textOf, unreachable, untrustedFileFlags, vanished } from '../../lib/folders/disk-names.ts'
+import { nameBytes, nameText, untrustedFileFlags } from '../../lib/folders/disk-names.ts'
+import { codeOf, unreachable, vanished } from '../../lib/folders/error-codes.ts'
 import { AppFolder, openFolder } from '../app-files/folder.ts'
 
 /** Max entries that are searched for a name or a pattern. */
@@ -33,7 +34,7 @@ export async function hasAnywhere(path: string, isName: (name: string) => boolea
   async function within(folder: AppFolder): Promise<boolean> {
     try {
       for await (const entry of await folder.entries()) {
-        const found = textOf(entry.name)
+        const found = nameText(entry.name)
         searched += 1
         if (isName(found) || searched > maxSearched) return true
         const isSearched = entry.isDirectory() && found !== except
@@ -54,7 +55,7 @@ export async function fileIn(path: string, name: string, maxBytes: number): Prom
 
 /** `fileIn` as bytes. */
 export async function bytesIn(path: string, name: string, maxBytes: number): Promise<Buffer | null> {
-  const steps = bytesOf(name).split('/')
+  const steps = nameBytes(name).split('/')
   const own = steps.pop()!
   const folder = steps.length > 0 ? await openFolder(path, steps).catch(unlessUnreachable) : await AppFolder.open(path)
   if (!folder) return null
@@ -80,7 +81,7 @@ export async function bytesIn(path: string, name: string, maxBytes: number): Pro
 export async function isEmptyFolder(path: string, name: string): Promise<boolean> {
   const root = await AppFolder.open(path)
   try {
-    const folder = await root.enter(bytesOf(name))
+    const folder = await root.enter(nameBytes(name))
     try {
       for await (const _ of await folder.entries()) return false
       return true
@@ -97,7 +98,7 @@ export async function isEmptyFolder(path: string, name: string): Promise<boolean
 
 /** Whether a path below an open folder exists and is not a folder. Links are not followed. */
 export async function hasFile(root: AppFolder, path: string): Promise<boolean> {
-  const names = bytesOf(path).split('/')
+  const names = nameBytes(path).split('/')
   const name = names.pop()!
   const opened: AppFolder[] = []
   try {
@@ -117,13 +118,13 @@ function unlessUnreachable(error: unknown): null {
 }
 
 async function ifPresent(folder: AppFolder, name: string): Promise<string | null> {
-  return (await folder.stat(bytesOf(name))) ? name : null
+  return (await folder.stat(nameBytes(name))) ? name : null
 }
 
 async function firstMatch(folder: AppFolder, suffix: string): Promise<string | null> {
   let searched = 0
   for await (const { name } of await folder.entries()) {
-    if (textOf(name).endsWith(suffix)) return textOf(name)
+    if (nameText(name).endsWith(suffix)) return nameText(name)
     searched += 1
     if (searched === maxSearched) return null
   }

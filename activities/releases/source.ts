@@ -2,15 +2,15 @@ import { constants, open, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import * as deployments from '../../db/deploys/deployments.ts'
 import { findSnapshotDigest } from '../../db/snapshots/snapshots.ts'
-import { bytesOf } from '../../lib/folders/disk-names.ts'
+import { nameBytes } from '../../lib/folders/disk-names.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import { Tree } from '../../lib/folders/tree.ts'
 import { ConfigRefused, configNames, parseAppConfig } from '../../policy/apps/app-config.ts'
 import { configTooLarge, maxConfigBytes } from '../../policy/archives/archive-rules.ts'
 import { languages, namesForInstall } from '../../policy/runtimes.ts'
-import type { AppHostOptions } from '../app-host-options.ts'
 import { refusal } from '../failures.ts'
 import { FetchRefused } from '../git/port.ts'
+import type { AppHostOptions } from '../hosts/app-host-options.ts'
 import { BodyNotFound } from '../objects/port.ts'
 import { SnapshotCorrupt } from '../snapshots/port.ts'
 import { deploymentLog } from './deployment-log.ts'
@@ -111,8 +111,8 @@ async function fetchSource(
 async function readConfig(folder: string, names: readonly string[]) {
   const tree = new Tree(folder, { readOnly: true })
   try {
-    const has = (path: string) => tree.stat(bytesOf(path))?.isDirectory() === false
-    const name = [...new Set([...configNames, ...names])].find(candidate => tree.stat(bytesOf(candidate)) !== null)
+    const has = (path: string) => tree.stat(nameBytes(path))?.isDirectory() === false
+    const name = [...new Set([...configNames, ...names])].find(candidate => tree.stat(nameBytes(candidate)) !== null)
     if (!name) return null
     const text = await readSmall(join(folder, name))
     // The names of every language: the text decides which one it is.

@@ -2,9 +2,8 @@ import { cancellationSignal } from '@temporalio/activity'
 import * as apps from '../../db/apps/apps.ts'
 import { allEnded } from '../../lib/async/all-ended.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
-import { ownPort } from '../../policy/apps/own-address.ts'
+import { ownPort } from '../../policy/apps/published-address.ts'
 import { commandImageSeconds } from '../../policy/hosts/host-slots.ts'
-import type { AppHostOptions } from '../app-host-options.ts'
 import type { ContainerSpec, ContainerState } from '../containers/port.ts'
 import {
   appContainer,
@@ -15,6 +14,7 @@ import {
   tenantNetwork,
 } from '../containers/spec.ts'
 import { reportToLane } from '../failures.ts'
+import type { AppHostOptions } from '../hosts/app-host-options.ts'
 import { fenced } from '../steps/claims.ts'
 import type { guardedSteps, Step } from '../steps/guarded-steps.ts'
 import { recordServingAgain } from '../steps/serving.ts'

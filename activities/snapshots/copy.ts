@@ -1,7 +1,8 @@
 import * as fs from 'node:fs'
 import { constants, type Stats } from 'node:fs'
 import { KiB } from '../../lib/bytes.ts'
-import { codeOf, textOf, untrustedFileFlags, vanished } from '../../lib/folders/disk-names.ts'
+import { nameText, untrustedFileFlags } from '../../lib/folders/disk-names.ts'
+import { codeOf, vanished } from '../../lib/folders/error-codes.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { type GrowingFile, readGrowing } from './growing.ts'
 import type { ManifestLine } from './manifest.ts'
@@ -150,7 +151,7 @@ export class TreeCopy {
 
 function tooMuch(path: string): SnapshotRefused {
   return new SnapshotRefused(
-    `With ${textOf(path)} the files exceed twice the size of their disk: in a snapshot, holes and further names of a file count in full.`,
+    `With ${nameText(path)} the files exceed twice the size of their disk: in a snapshot, holes and further names of a file count in full.`,
   )
 }
 

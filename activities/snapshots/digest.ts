@@ -1,7 +1,7 @@
 import { createHash, hash } from 'node:crypto'
 import * as fs from 'node:fs'
 import { KiB } from '../../lib/bytes.ts'
-import { textOf, untrustedFileFlags } from '../../lib/folders/disk-names.ts'
+import { nameText, untrustedFileFlags } from '../../lib/folders/disk-names.ts'
 import { Tree } from '../../lib/folders/tree.ts'
 import { manifestName } from './job.ts'
 import { type ManifestLine, Tally } from './manifest.ts'
@@ -35,7 +35,7 @@ function lineOf(tree: Tree, path: string, stats: fs.Stats): ManifestLine {
 function contentOf(tree: Tree, path: string): Pick<ManifestLine, 'size' | 'sha256'> {
   const fd = openedOf(tree, path)
   try {
-    if (!fs.fstatSync(fd).isFile()) throw new Error(`${textOf(path)} is no longer a file.`)
+    if (!fs.fstatSync(fd).isFile()) throw new Error(`${nameText(path)} is no longer a file.`)
     let size = fs.readSync(fd, buffer)
     if (size < buffer.length) return { size, sha256: hash('sha256', buffer.subarray(0, size)) }
     const sha256 = createHash('sha256').update(buffer)

@@ -1,5 +1,5 @@
 import * as yauzl from 'yauzl'
-import { textOf } from '../../lib/folders/disk-names.ts'
+import { nameText } from '../../lib/folders/disk-names.ts'
 import { type ArchiveEntry, ArchiveFile, kindOf } from '../archives/directory.ts'
 import { SnapshotCorrupt } from './port.ts'
 
@@ -35,7 +35,7 @@ export class SnapshotDirectory {
     const [nameLength, extraLength] = [head.readUInt16LE(26), head.readUInt16LE(28)]
     const name = this.#read(at + 30, nameLength).toString('latin1')
     if (head.readUInt32LE(0) !== 0x0403_4b50 || name !== (kind === 'folder' ? `${path}/` : path))
-      corrupt(`${textOf(path)} is not where its directory says`)
+      corrupt(`${nameText(path)} is not where its directory says`)
     const start = at + 30 + nameLength + extraLength
     if (start + compressedSize > this.#file.size) corrupt('it is cut off')
     return { ...entry, start }

@@ -1,5 +1,5 @@
 import { createHash, type Hash } from 'node:crypto'
-import { textOf } from '../../lib/folders/disk-names.ts'
+import { nameText } from '../../lib/folders/disk-names.ts'
 import type { ArchiveFacts, SnapshotTotals } from './port.ts'
 
 // A JSON document with one line per path, so that it is written and read without ever being whole in memory.
@@ -59,7 +59,7 @@ export function firstLine(facts: ArchiveFacts): string {
 }
 
 export function writeLine({ path, mode, ...rest }: ManifestLine, first: boolean): string {
-  const text = textOf(path)
+  const text = nameText(path)
   const name = Buffer.from(text).equals(Buffer.from(path, 'latin1'))
     ? { path: text }
     : { pathBytes: Buffer.from(path, 'latin1').toString('base64') }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { textOf } from '../../lib/folders/disk-names.ts'
+import { nameText } from '../../lib/folders/disk-names.ts'
 import { ownRules } from '../../policy/archives/archive-rules.ts'
 import type { ArchiveEntry } from '../archives/directory.ts'
 import { contentOf, OutputMeter } from '../archives/inflate.ts'
@@ -76,7 +76,7 @@ function compareTraits(line: ManifestLine, entry: ArchiveEntry): void {
 async function* checkedContent(fd: number, line: ManifestLine, entry: ArchiveEntry): AsyncGenerator<Buffer> {
   if (line.kind === 'folder') return
   const hash = createHash('sha256')
-  const named = { ...entry, path: textOf(entry.path) }
+  const named = { ...entry, path: nameText(entry.path) }
   for await (const piece of contentOf(fd, named, new OutputMeter(ownRules, []))) {
     hash.update(piece)
     yield piece
@@ -105,5 +105,5 @@ async function lastOf(entries: AsyncIterable<ArchiveEntry>): Promise<ArchiveEntr
 }
 
 function corrupt(path: string, what: string): never {
-  throw new SnapshotCorrupt(`${textOf(path)} ${what}.`)
+  throw new SnapshotCorrupt(`${nameText(path)} ${what}.`)
 }

@@ -1,5 +1,6 @@
 import type { Stats } from 'node:fs'
-import { codeOf, leaseRefused, textOf, vanished } from '../../lib/folders/disk-names.ts'
+import { nameText } from '../../lib/folders/disk-names.ts'
+import { codeOf, leaseRefused, vanished } from '../../lib/folders/error-codes.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { manifestName } from './job.ts'
 import { SnapshotRefused } from './port.ts'
@@ -13,7 +14,7 @@ const maxDepth = 250
  */
 export function* walk(tree: Tree, folder = '', depth = 1): Generator<[path: string, stats: Stats]> {
   if (depth > maxDepth)
-    throw new SnapshotRefused(`${textOf(folder)} lies over ${maxDepth} folders deep, so it cannot be copied.`)
+    throw new SnapshotRefused(`${nameText(folder)} lies over ${maxDepth} folders deep, so it cannot be copied.`)
   for (const name of names(tree, folder)) {
     const path = folder === '' ? name : `${folder}/${name}`
     if (path === manifestName) continue
@@ -37,6 +38,6 @@ function names(tree: Tree, folder: string): string[] {
 /** A host that is not root cannot copy what an application has made unreadable: no snapshot is better than an incomplete one. */
 export function unreadableRefused(error: unknown, path: string): unknown {
   return codeOf(error) === 'EACCES'
-    ? new SnapshotRefused(`${textOf(path)} cannot be read by its own user, so it cannot be copied.`)
+    ? new SnapshotRefused(`${nameText(path)} cannot be read by its own user, so it cannot be copied.`)
     : leaseRefused(error, path)
 }

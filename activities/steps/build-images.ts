@@ -1,7 +1,7 @@
 import { cancellationSignal } from '@temporalio/activity'
 import { runtimes } from '../../policy/runtimes.ts'
-import type { AppHostOptions } from '../app-host-options.ts'
 import { hosted } from '../failures.ts'
+import type { AppHostOptions } from '../hosts/app-host-options.ts'
 import { imageOfStep } from '../releases/image-step.ts'
 import type { StepOf } from '../releases/release.ts'
 import { guardedSteps } from './guarded-steps.ts'

@@ -2,7 +2,7 @@ import { chmod, chown, lstat, mkdir, readdir, rename, stat } from 'node:fs/promi
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KiB, MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
-import { unlessMissing } from '../../lib/folders/disk-names.ts'
+import { unlessMissing } from '../../lib/folders/error-codes.ts'
 import { freeBytesOf } from '../../lib/folders/free-bytes.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { removeVolume } from '../app-files/trash.ts'

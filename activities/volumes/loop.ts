@@ -2,7 +2,7 @@ import { access, mkdir, readdir, readFile, rm, rmdir, stat, statfs } from 'node:
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
-import { unlessMissing } from '../../lib/folders/disk-names.ts'
+import { unlessMissing } from '../../lib/folders/error-codes.ts'
 import {
   check,
   command,

@@ -1,3 +1,4 @@
+import { singleFlight } from '../../lib/async/single-flight.ts'
 import { Busy, rememberedAnswers } from '../../policy/network/analytics-terms.ts'
 
 interface Remembered {
@@ -18,7 +19,7 @@ export interface GivenAnswer {
  */
 export class RememberedAnswers {
   readonly #answers = new Map<string, Remembered>()
-  readonly #running = new Map<string, Promise<string>>()
+  readonly #shared = singleFlight<string>()
   readonly #now: () => number
   readonly #maxBytes: number
   readonly #bytes = new Map<string, number>()
@@ -35,7 +36,7 @@ export class RememberedAnswers {
   async of(ownerId: string, key: string, compute: () => Promise<unknown>): Promise<GivenAnswer> {
     const present = this.#answers.get(key)
     if (present && this.#isYounger(present, rememberedAnswers.freshSeconds)) return again(present)
-    const running = this.#running.get(key) ?? this.#compute(ownerId, key, compute)
+    const running = this.#shared(key, () => this.#compute(ownerId, key, compute))
     try {
       return { text: await running, cachedAt: null }
     } catch (error) {
@@ -45,16 +46,10 @@ export class RememberedAnswers {
     }
   }
 
-  #compute(ownerId: string, key: string, compute: () => Promise<unknown>): Promise<string> {
-    const running = compute()
-      .then(answer => {
-        const text = JSON.stringify(answer)
-        this.#remember(key, { ownerId, text, at: this.#now() })
-        return text
-      })
-      .finally(() => this.#running.delete(key))
-    this.#running.set(key, running)
-    return running
+  async #compute(ownerId: string, key: string, compute: () => Promise<unknown>): Promise<string> {
+    const text = JSON.stringify(await compute())
+    this.#remember(key, { ownerId, text, at: this.#now() })
+    return text
   }
 
   #remember(key: string, answer: Remembered): void {

@@ -75,4 +75,4 @@ export const childrenOf = ({ children }: XmlElement, name: string): XmlElement[]
   children.filter(child => child.name === name)
 
 /** The text of the first child of a name. */
-export const textOf = (element: XmlElement, name: string): string | undefined => childOf(element, name)?.text
+export const childText = (element: XmlElement, name: string): string | undefined => childOf(element, name)?.text

@@ -2,6 +2,7 @@ import type { ObjectStore } from '../../activities/objects/port.ts'
 import { type Db, isUnavailable } from '../../db/database.ts'
 import { listHosts } from '../../db/hosts/hosts.ts'
 import { sharedTurns } from '../../lib/async/shared-turns.ts'
+import { dayMs } from '../../lib/time.ts'
 import type { ApiLatency, Check, Health } from './service-status.ts'
 
 export interface Probed {
@@ -47,7 +48,6 @@ async function queryMs(db: Db): Promise<number> {
   return performance.now() - startedAt
 }
 
-const dayMs = 86_400_000
 /** Below this no one notices, whatever the mean of the day. */
 const noticeableMs = 250
 

@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { readMonthUsage } from '../../db/objects/usage-upkeep.ts'
 import { storageBill } from '../../policy/objects/storage-bill.ts'
+import { includedBytes } from '../uploads/storage-charge.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
-import { includedBytes } from './storage-charge.ts'
 
 const amount = z.number()
 const bytes = z.int()

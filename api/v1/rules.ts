@@ -13,7 +13,7 @@ import {
 } from '../../policy/objects/blob-rules.ts'
 import { durationSeconds, shortExpirySeconds } from '../../policy/objects/object-expiry.ts'
 import { folderPrefixForm } from '../../policy/objects/object-names.ts'
-import { assertWithin, isWithin } from '../../policy/objects/prefix-limits.ts'
+import { assertWithin, isKeyWithin } from '../../policy/objects/prefix-limits.ts'
 import { cacheControlField, expireField } from '../../policy/objects/uploads/upload-fields.ts'
 import { failure, type Reply } from '../http/respond.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
@@ -80,7 +80,7 @@ export const getUploadRules = blobEndpoint({
   response: savedRules,
   async handle({ caller }, { db }) {
     const rules = await listRules(db, caller.user.id)
-    return { rules: rules.filter(({ prefix }) => isWithin(caller.prefixes, prefix)).map(ruleView) }
+    return { rules: rules.filter(({ prefix }) => isKeyWithin(caller.prefixes, prefix)).map(ruleView) }
   },
 })
 

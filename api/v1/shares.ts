@@ -11,7 +11,7 @@ import { ApiError } from '../../policy/errors.ts'
 import { shareIdPattern } from '../../policy/ids.ts'
 import { deriveKey } from '../../policy/keys.ts'
 import { assertOption } from '../../policy/objects/blob-options.ts'
-import { assertWithin, isWithin } from '../../policy/objects/prefix-limits.ts'
+import { assertWithin, isKeyWithin } from '../../policy/objects/prefix-limits.ts'
 import { linkTerms } from '../../policy/request-caps.ts'
 import { characters } from '../../policy/stated-bounds.ts'
 import { auditWithin } from '../pipeline/audit.ts'
@@ -84,7 +84,7 @@ export const listShares = blobEndpoint({
     shares: z.array(z.object({ ...link, remaining_downloads: z.int().nullable(), created_at: isoTime })),
   }),
   async handle({ caller }, { db, config }) {
-    const visible = (await findShares(db, caller.user.id)).filter(share => isWithin(caller.prefixes, share.key))
+    const visible = (await findShares(db, caller.user.id)).filter(share => isKeyWithin(caller.prefixes, share.key))
     return { shares: visible.map(share => shareView(share, config.urls.files)) }
   },
 })

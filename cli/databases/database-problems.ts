@@ -1,4 +1,5 @@
 import { MiB } from '../../lib/bytes.ts'
+import { dayMs } from '../../lib/time.ts'
 import { awaitsStart, isOfThisEnd } from '../../policy/databases/database-problems.ts'
 import { diskWarnings } from '../../policy/databases/disk-levels.ts'
 import { restartRules, returnDelay } from '../../policy/databases/restarts.ts'
@@ -196,7 +197,7 @@ function renewalProblem({ database }: DatabaseStory, now: Date): Found {
 
 function certificateProblem({ database }: DatabaseStory, now: Date): Found {
   const { id, certificate_ends_at: endsAt, lost_with: lostWith } = database
-  if (!endsAt || lostWith || endsAt.getTime() - now.getTime() > certificateNoticeDays * 86_400_000) return null
+  if (!endsAt || lostWith || endsAt.getTime() - now.getTime() > certificateNoticeDays * dayMs) return null
   const when = endsAt <= now ? `expired ${age(endsAt, now)} ago` : `expires in ${age(now, endsAt)}`
   return {
     problem: `Its certificate ${when}${endsAt <= now ? ': clients that verify it refuse to connect' : ''}.`,

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { listOperatedDatabases } from '../../db/databases/database-operator.ts'
 import { listHosts } from '../../db/hosts/hosts.ts'
+import { unknownHost } from '../hosts/unknown-host.ts'
 import { withInstallation } from '../installation/database.ts'
 import { limitFrom } from '../terminal/options.ts'
 import { userId } from '../users.ts'
@@ -76,8 +77,7 @@ async function list({ user, host, limit, json }: ListOptions): Promise<void> {
   const most = limitFrom(limit)
   await withInstallation(async (_, db) => {
     const hosts = new Map((await listHosts(db)).map(row => [row.id, row]))
-    if (host !== undefined && !hosts.has(host))
-      throw new Error(`There is no host "${host}". Hosts: ${[...hosts.keys()].join(', ')}`)
+    if (host !== undefined && !hosts.has(host)) throw unknownHost(host, hosts.values())
     const ownerId = user === undefined ? undefined : await userId(db, user)
     const rows = await listOperatedDatabases(db, { ownerId, hostId: host, limit: most })
     const now = new Date()

@@ -1,4 +1,5 @@
 import type { ListedDomain } from '../../db/domains/domain-lists.ts'
+import { hourMs } from '../../lib/time.ts'
 import { domainTimes } from '../../policy/domains/times.ts'
 
 /** `waiting`: for its first proof. `unproved`: served without its records. `failing`: its certificate could not be had or renewed. */
@@ -10,7 +11,7 @@ export interface DomainState {
 }
 
 /** A renewal takes seconds unless it waits for something. */
-const hourMs = 3_600_000
+const soonMs = hourMs
 
 const lapseMs = domainTimes.looks.at(-1)!.untilMs
 
@@ -67,7 +68,7 @@ export function failureOf(domain: ListedDomain, { now, secured }: DomainContext)
     return { words: `its certificate is not served: ${why}`, why, nextTryAt }
   }
   const dueMs = now.getTime() - (certificate?.renew_at?.getTime() ?? 0)
-  if (orders_failed === 0 && (dueMs < 0 || (message === null && (!certificate || dueMs < hourMs)))) return null
+  if (orders_failed === 0 && (dueMs < 0 || (message === null && (!certificate || dueMs < soonMs)))) return null
   const why = message ?? 'Its order waits for a record in DNS, or for requests to arrive here.'
   return { words: `no ${certificate ? 'new ' : ''}certificate: ${why}`, why, nextTryAt }
 }

@@ -7,7 +7,7 @@ import type { SnapshotRow } from '../../db/snapshots/snapshots.ts'
 import { healthOf } from '../../policy/hosts/health-checks.ts'
 import { nextBringBack } from '../../policy/hosts/reconciliation.ts'
 import { relay } from '../../policy/installation/relay.ts'
-import { oneLine } from '../terminal/printable.ts'
+import { counted, oneLine } from '../terminal/printable.ts'
 import { age, aligned, clock, lineOf, since, sourceOf } from './ops-words.ts'
 import { slotWaits } from './slot-waits.ts'
 
@@ -208,7 +208,7 @@ function afterDatabaseFailure({ operation: { id, kind: name }, database }: Opera
 function nextTryOfHost({ count, last }: NonNullable<OperationStory['hostTries']>, now: Date): string {
   const at = nextBringBack(count, last)
   const when = at > now ? `at ${at.toISOString().slice(0, 19)}Z at the latest, in ${age(now, at)}` : 'within seconds'
-  return `its host has tried ${count} ${count === 1 ? 'time' : 'times'} to start it again, and tries next ${when}`
+  return `its host has tried ${counted(count, 'time')} to start it again, and tries next ${when}`
 }
 
 function snapshotOf({ id, name, state, size }: SnapshotRow): string {

@@ -9,6 +9,7 @@ import {
 import { type Upkeep, upkeep, upkeepKinds } from '../../policy/objects/blob-upkeep.ts'
 import { gigabytes } from '../blob.ts'
 import { withInstallation } from '../installation/database.ts'
+import { limitFrom } from '../terminal/options.ts'
 import { columns } from '../terminal/terminal.ts'
 import { age, clock } from './ops-words.ts'
 
@@ -29,8 +30,8 @@ export function receiptCommands(ops: Command): void {
     .option('--limit <n>', 'maximum number of entries', '20')
     .option('--json', 'as a JSON array')
     .action(async ({ kind, all = false, limit, json }: ListOptions) => {
-      if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1.')
-      const filter = { kind: kindFrom(kind), idle: all, limit: Number(limit) }
+      const most = limitFrom(limit)
+      const filter = { kind: kindFrom(kind), idle: all, limit: most }
       const rows = await withInstallation((_, db) => listReceipts(db, filter))
       console.log(json ? JSON.stringify(rows) : receiptTable(rows, new Date()))
     })
@@ -41,12 +42,12 @@ export function receiptCommands(ops: Command): void {
     .option('--limit <n>', 'maximum number of lines', '1000')
     .option('--json', 'as one JSON object')
     .action(async (start: string, { limit, json }: { limit: string; json?: boolean }) => {
-      if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1.')
+      const most = limitFrom(limit)
       const { receipt, lines } = await withInstallation(async (_, db) => {
         const [receipt, ...others] = await findReceipts(db, start)
         if (!receipt) throw new Error(`There is no receipt "${start}". See: berth ops receipts`)
         if (others.length > 0) throw new Error(`"${start}" matches several receipts.`)
-        return { receipt, lines: await listReceiptLines(db, receipt.id, Number(limit)) }
+        return { receipt, lines: await listReceiptLines(db, receipt.id, most) }
       })
       console.log(json ? JSON.stringify({ ...receipt, lines }) : receiptStory(receipt, lines))
     })

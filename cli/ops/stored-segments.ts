@@ -4,6 +4,7 @@ import { unknownBodies, verifyBodies } from '../../activities/objects/stored-bod
 import type { Db } from '../../db/database.ts'
 import type { ObjectStoreConfig } from '../../policy/config.ts'
 import { gigabytes } from '../blob.ts'
+import { counted } from '../terminal/printable.ts'
 
 /** The doctor's time limit for each of the two checks; `berth blob verify` has none. */
 const timeLimitMs = 15_000
@@ -29,7 +30,7 @@ export async function storedSegments(db: Db, config: ObjectStoreConfig, limitMs 
     },
   )
   const words = [
-    `${isComplete ? '' : 'the first '}${checked.bodies} ${checked.bodies === 1 ? 'segment' : 'segments'}, ${gigabytes(checked.bytes)}`,
+    `${isComplete ? '' : 'the first '}${counted(checked.bodies, 'segment')}, ${gigabytes(checked.bytes)}`,
     checked.damaged.length
       ? `${checked.damaged.length} MISSING OR OF WRONG SIZE - SEE berth blob verify`
       : 'all present',

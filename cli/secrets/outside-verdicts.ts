@@ -11,7 +11,7 @@ import type { Db } from '../../db/database.ts'
 import { readInstallation } from '../../db/installation.ts'
 import type { Config } from '../../policy/config.ts'
 import { type OutsideSystem, outsideSecrets, outsideSystems } from '../../policy/installation/outside-secrets.ts'
-import { openGitProvider } from '../../workers/git-provider.ts'
+import { openGitProvider } from '../../workers/adapters/git-provider.ts'
 import type { Installation } from '../installation/installation.ts'
 import { columns } from '../terminal/terminal.ts'
 

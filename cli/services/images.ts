@@ -2,8 +2,7 @@ import { join } from 'node:path'
 import { dockerHost } from '../../activities/containers/docker/host.ts'
 import { eachConcurrently } from '../../lib/async/concurrently.ts'
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
-import { type DatabaseSettings, imagesOnOffer } from '../../policy/databases/database-settings.ts'
-import { engineNames } from '../../policy/databases/engine.ts'
+import type { DatabaseSettings } from '../../policy/databases/database-settings.ts'
 import { engines } from '../../policy/databases/engines.ts'
 import { mongoStandIn } from '../../policy/databases/mongo.ts'
 import { firstLanguages } from '../../policy/hosts/warm-images.ts'
@@ -12,7 +11,6 @@ import { rootfsMaker } from '../../runtimes/rootfs.ts'
 import { type Say, step } from '../terminal/terminal.ts'
 import { findProgram, installPackages, isRoot } from './system-packages.ts'
 import { cacheFolder } from './temporal-binary.ts'
-import { runsFilesOf } from './wanted-files.ts'
 
 /** The images that every installation should have before the first upload. */
 export function firstImages(): string[] {
@@ -20,15 +18,6 @@ export function firstImages(): string[] {
 }
 
 const standIns = engines.mongo.versions.map(mongoStandIn.image)
-
-/** The images of databases that tests use: those that can be built here, and the stand-in for MongoDB. */
-export function databaseTestImages(): string[] {
-  const others = engineNames.filter(name => name !== 'mongo').reverse()
-  return [...imagesOnOffer({ engines: others, mongoStandIn: false }), ...standIns]
-}
-
-/** Whether a test run needs images of databases: a whole run does, and one of which a file or folder is about databases. */
-export const needsDatabaseImages = (files: readonly string[]): boolean => runsFilesOf(files, 'database')
 
 /** Builds are limited by the processor half of the time, and by packages that arrive or unpack in the other half. */
 const atOnce = 2

@@ -16,3 +16,6 @@ export function guardTerminal(console: { log: Line; error: Line }): void {
     console[method] = (...words) => write(...words.map(word => (typeof word === 'string' ? printable(word) : word)))
   }
 }
+
+/** As `1 segment` and `2 segments`. */
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

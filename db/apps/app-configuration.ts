@@ -1,6 +1,6 @@
 import { type Plans, planOf } from '../../policy/accounts/plans.ts'
+import { assertKeepsAddress } from '../../policy/apps/address-rules.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
-import { assertKeepsAddress } from '../../policy/apps/kept-address.ts'
 import { cpusFor, diskGrowth } from '../../policy/apps/sizes.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { hasRoom } from '../../policy/hosts/placement.ts'

@@ -1,7 +1,7 @@
 import { type Plans, planOf } from '../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import { diskMbFor } from '../../policy/apps/sizes.ts'
-import { ApiError, type ErrorCode } from '../../policy/errors.ts'
+import { ApiError } from '../../policy/errors.ts'
 import { placeApp } from '../../policy/hosts/placement.ts'
 import { newAppId } from '../../policy/ids.ts'
 import { accountCaps } from '../../policy/request-caps.ts'
@@ -42,23 +42,15 @@ export interface CreatedApp {
 
 /**
  * Reserves memory and a host and stores application, operation and deployment in one transaction: concurrent uploads can never pass
- * the plan. Throws FEW_MEMORY, SUBDOMAIN_TAKEN, FAILED_CLUSTER_SELECTION, CLUSTER_MAINTENANCE_TRY_LATER, or FAILED_UPLOAD_DATA when
- * the stored archive is missing.
+ * the plan. Throws INSUFFICIENT_MEMORY, SUBDOMAIN_TAKEN, CLUSTER_SELECTION_FAILED, CLUSTER_MAINTENANCE_TRY_LATER, or FAILED_UPLOAD_DATA
+ * when the stored archive is missing.
  */
 export async function createApp(db: Db, creation: AppCreation): Promise<CreatedApp> {
   try {
     return await transaction(db, trx => create(trx, creation))
   } catch (error) {
-    if (sqlState(error) === '23505') throw new ApiError('SUBDOMAIN_TAKEN')
-    const name = error instanceof ApiError && namesOfCreation[error.code]
-    throw name ? new ApiError(name, error.message) : error
+    throw sqlState(error) === '23505' ? new ApiError('SUBDOMAIN_TAKEN') : error
   }
-}
-
-/** A creation alone sends the older names of these refusals (contract 10.2). */
-const namesOfCreation: Partial<Record<ErrorCode, ErrorCode>> = {
-  INSUFFICIENT_MEMORY: 'FEW_MEMORY',
-  CLUSTER_SELECTION_FAILED: 'FAILED_CLUSTER_SELECTION',
 }
 
 async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {

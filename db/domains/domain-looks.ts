@@ -1,3 +1,4 @@
+import { dayMs, hourMs } from '../../lib/time.ts'
 import { type OrderLimits, orderLimits } from '../../policy/domains/order-limits.ts'
 import { domainTimes, isLostProofMailDue, lookDelayMs } from '../../policy/domains/times.ts'
 import { queueMail } from '../accounts/mails.ts'
@@ -8,7 +9,6 @@ import { type DomainClaim, type DomainRow, isSameClaim } from './domain-rows.ts'
 import { releaseUnused } from './domains.ts'
 import { notServed } from './served-certificates.ts'
 
-const dayMs = 86_400_000
 const lostDays = domainTimes.lostProofMailMs / dayMs
 
 /** What a look at DNS has shown. Null: the name servers did not say, and what was seen before stays. */
@@ -79,7 +79,7 @@ async function unseen(trx: Db, row: DomainRow, now: Date): Promise<Partial<Domai
 
 async function lapse(trx: Db, { hostname, owner_id }: DomainRow): Promise<void> {
   await trx('domains').where({ hostname }).delete()
-  const hours = domainTimes.looks.at(-1)!.untilMs / 3_600_000
+  const hours = domainTimes.looks.at(-1)!.untilMs / hourMs
   await recordDomainEvent(trx, hostname, `lapsed: no record proved it within ${hours} hours`)
   if (owner_id) await queueMail(trx, { userId: owner_id, template: 'domain-lapsed', fields: { hostname, hours } })
 }

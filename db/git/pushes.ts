@@ -3,7 +3,7 @@ import { acceptance } from '../../policy/acceptance.ts'
 import { pushesAtOnce } from '../../policy/git/push-slots.ts'
 import type { ReadDelivery } from '../../policy/git/webhooks/deliveries.ts'
 import type { Push } from '../../policy/git/webhooks/pushes.ts'
-import { queuedReply, type WebhookReply } from '../../policy/git/webhooks/replies.ts'
+import type { QueuedReply, WebhookReply } from '../../policy/git/webhooks/replies.ts'
 import { newId } from '../../policy/ids.ts'
 import { scaledBucket, webhookBucket } from '../../policy/limits.ts'
 import { appCaps } from '../../policy/request-caps.ts'
@@ -21,6 +21,8 @@ export interface PushDelivery extends DeliverySource {
   /** Ids of the deployment and operation that it becomes. */
   deploymentId: string
   operationId: string
+  /** Also stored with the delivery, with the place in the queue between its two texts. */
+  reply: QueuedReply
 }
 
 export type PushOutcome =
@@ -75,7 +77,6 @@ async function storePush(db: Db, push: PushDelivery, waitsUntil: number): Promis
 }
 
 const bucketOf = (push: PushDelivery) => scaledBucket(webhookBucket, push.limitScale)
-const replyOf = ({ push, deploymentId }: PushDelivery) => queuedReply({ ...push, deploymentId })
 
 function outcomeOf(
   kind: PushOutcome['kind'],
@@ -83,8 +84,7 @@ function outcomeOf(
   { deployment, accepting, reply, waiting }: StoredPush,
 ): PushOutcome {
   const { deploymentId, operationId } = push
-  if (kind === 'queued')
-    return { kind, operationId, deploymentId, reply: { status: replyOf(push).status, text: reply! } }
+  if (kind === 'queued') return { kind, operationId, deploymentId, reply: { status: push.reply.status, text: reply! } }
   if (kind === 'duplicate') return { kind, deploymentId: deployment!, operationId: accepting ?? undefined }
   if (kind === 'full') return { kind, waitSeconds: bucketSeconds(push) }
   return kind === 'crowded' ? { kind, waiting: waiting! } : { kind }
@@ -175,9 +175,9 @@ const store = batchedOverSubjects<SignedPush, StoredPush>(
       of(push => bucketOf(push).burst),
       appCaps.waitingDeploys,
       lockMs || lockMsOf(signed),
-      of(push => replyOf(push).status),
-      of(push => replyOf(push).aroundPlace[0]),
-      of(push => replyOf(push).aroundPlace[1]),
+      of(({ reply }) => reply.status),
+      of(({ reply }) => reply.aroundPlace[0]),
+      of(({ reply }) => reply.aroundPlace[1]),
     ])
     return rows.map(row => (row.outcome === isHeld ? held : row))
   },

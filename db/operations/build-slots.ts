@@ -4,14 +4,14 @@ import type { Db } from '../database.ts'
 const building = 'building'
 export const waitingForSlot = 'waiting for a build slot'
 
-export interface SlotHolder {
+export interface BuildSlotHolder {
   id: string
   appId: string
 }
 
 /**
  * Records that an operation waits for a build slot of its host, with its position, for people who ask why it waits. Customers are not
- * shown who holds the slots, because other customers do (`listSlotHolders`).
+ * shown who holds the slots, because other customers do (`listBuildSlotHolders`).
  */
 export async function waitForSlot(db: Db, operationId: string, hostId: string): Promise<void> {
   await db('operations').where({ id: operationId, state: 'running' }).update({ step: waitingForSlot })
@@ -21,7 +21,7 @@ export async function waitForSlot(db: Db, operationId: string, hostId: string): 
 }
 
 /** Operations that hold the build slots of a host, for operators. */
-export async function listSlotHolders(db: Db, hostId: string): Promise<SlotHolder[]> {
+export async function listBuildSlotHolders(db: Db, hostId: string): Promise<BuildSlotHolder[]> {
   return runningOn(db, hostId)
     .where('step', 'like', `${building}%`)
     .orderBy('operations.seq')

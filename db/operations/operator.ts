@@ -7,7 +7,7 @@ import type { DeploymentRow, DeploymentState } from '../deploys/deployments.ts'
 import { findHost, type HostRow } from '../hosts/hosts.ts'
 import { listSnapshotSlotHolders, type SnapshotSlotHolder } from '../snapshots/snapshot-slots.ts'
 import type { SnapshotRow } from '../snapshots/snapshots.ts'
-import { listSlotHolders, type SlotHolder, waitingForSlot } from './build-slots.ts'
+import { type BuildSlotHolder, listBuildSlotHolders, waitingForSlot } from './build-slots.ts'
 import { type TargetType, watchActor } from './operation-kinds.ts'
 import type { OperationKind, OperationRow, OperationState } from './operations.ts'
 
@@ -98,7 +98,7 @@ export interface OperationStory {
   /** Failed automatic starts since it ran last, while its host keeps trying; else null. */
   hostTries: { count: number; last: Date } | null
   /** Holders of the build slots that it waits for; empty when it does not wait for one. */
-  slotHolders: SlotHolder[]
+  slotHolders: BuildSlotHolder[]
   /** Holders of the snapshot slots that it waits for; empty when it does not wait for one. */
   snapshotSlots: SnapshotSlotHolder[]
   logTail: string[]
@@ -142,7 +142,7 @@ export async function readOperationStory(db: Db, id: string, logLines: number): 
     snapshotSlots: operation.step?.startsWith(snapshotSlotWait)
       ? await listSnapshotSlotHolders(db, copiedAt(operation, placed))
       : [],
-    slotHolders: app && operation.step === waitingForSlot ? await listSlotHolders(db, app.host_id) : [],
+    slotHolders: app && operation.step === waitingForSlot ? await listBuildSlotHolders(db, app.host_id) : [],
     logTail: deployment ? await logTail(db, deployment.id, logLines) : [],
   }
 }

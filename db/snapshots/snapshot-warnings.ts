@@ -1,4 +1,5 @@
 import type { Knex } from 'knex'
+import { hourMs } from '../../lib/time.ts'
 import { type Plans, paidPlans } from '../../policy/accounts/plans.ts'
 import { automaticSnapshotRules, snapshotLooks } from '../../policy/rounds.ts'
 import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
@@ -100,7 +101,7 @@ async function mail(trx: Db, type: TargetType, userId: string, rows: readonly Un
       }))
   if (queued) return null
   const before = await findMailOf(trx, once)
-  return new Date(before!.created_at.getTime() + onceInHours * 3_600_000 + 1)
+  return new Date(before!.created_at.getTime() + onceInHours * hourMs + 1)
 }
 
 /** Records that an application, or database, has a good snapshot: its owner is warned when there is no other one for days. */

@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto'
 import * as fs from 'node:fs'
 import { constants } from 'node:fs'
 import { KiB } from '../bytes.ts'
-import { codeOf, leaseRefused, unreachable, untrustedFileFlags, untrustedFolderFlags } from './disk-names.ts'
+import { untrustedFileFlags, untrustedFolderFlags } from './disk-names.ts'
+import { codeOf, leaseRefused, unreachable } from './error-codes.ts'
 
 /** O_PATH, which needs no read permission. */
 const pathOnly = 0o10000000

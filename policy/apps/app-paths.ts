@@ -3,11 +3,11 @@ import { entryPath, nameFault, nameLimits } from '../archives/archive-names.ts'
 import { isDropped, notDropped } from '../archives/archive-rules.ts'
 import type { ErrorCode } from '../errors.ts'
 import { requestCaps } from '../request-caps.ts'
-import { characters, isWithin } from '../stated-bounds.ts'
+import { characters, isLengthWithin } from '../stated-bounds.ts'
 
 /** A caller's path of a folder of an application, relative and without `/` at its ends; '' = the root. Null for an invalid path. */
 function appFolder(text: string): string | null {
-  if (!isWithin(text, 0, requestCaps.folderCharacters) || text.includes('\\')) return null
+  if (!isLengthWithin(text, 0, requestCaps.folderCharacters) || text.includes('\\')) return null
   const entry = entryPath(text.replace(/^\/+/, ''))
   if ('code' in entry) return null
   return entry.path === '' || isLegal(entry.path) ? entry.path : null

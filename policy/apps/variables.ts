@@ -1,5 +1,5 @@
 import { ApiError } from '../errors.ts'
-import { isWithin } from '../stated-bounds.ts'
+import { isLengthWithin } from '../stated-bounds.ts'
 
 /** An application's variables by name. A map, because names such as `__proto__` and `constructor` are valid. */
 export type Variables = ReadonlyMap<string, string>
@@ -32,7 +32,7 @@ export function variablesFrom(given: unknown): Map<string, string> {
     assertName(name)
     if (typeof value !== 'string' || /\0|\p{Surrogate}/u.test(value))
       throw new ApiError('INVALID_ENV_CONTENT', `The value of ${shown(name)} must be a valid string.`)
-    if (!isWithin(value, 0, variableLimits.valueCharacters))
+    if (!isLengthWithin(value, 0, variableLimits.valueCharacters))
       throw new ApiError(
         'ENV_CONTENT_TOO_LONG',
         `The value of ${shown(name)} has more than ${variableLimits.valueCharacters} characters.`,
@@ -60,7 +60,7 @@ export function assertFits(variables: Variables): void {
 
 function assertName(name: unknown): asserts name is string {
   if (typeof name !== 'string') throw new ApiError('INVALID_ENV_CONTENT')
-  if (!isWithin(name, 0, variableLimits.nameCharacters)) throw new ApiError('ENV_NAME_TOO_LONG')
+  if (!isLengthWithin(name, 0, variableLimits.nameCharacters)) throw new ApiError('ENV_NAME_TOO_LONG')
   if (!legalName.test(name)) throw new ApiError('INVALID_ENV_CONTENT')
 }
 

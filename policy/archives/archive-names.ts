@@ -35,7 +35,10 @@ export function entryPath(name: string): { path: string; folder: boolean } | Nam
   const slashed = name.replaceAll('\\', '/')
   const segments = slashed.split('/').filter(segment => segment !== '' && segment !== '.')
   if (slashed.startsWith('/') || /^[A-Za-z]:/.test(slashed) || segments.includes('..'))
-    return { code: 'INVALID_FILE', message: `The archive contains a name that points outside of it: ${shown(name)}` }
+    return {
+      code: 'INVALID_FILE',
+      message: `The archive contains a name that points outside of it: ${shownName(name)}`,
+    }
   return { path: segments.join('/'), folder: /(^|\/)\.?$/.test(slashed) }
 }
 
@@ -51,7 +54,9 @@ export function nameFault(path: string): NameFault | null {
         : segments.length > nameLimits.levels
           ? `is over ${nameLimits.levels} folders deep`
           : null
-  return fault === null ? null : { code: 'INVALID_FILENAME', message: `A name in the archive ${fault}: ${shown(path)}` }
+  return fault === null
+    ? null
+    : { code: 'INVALID_FILENAME', message: `A name in the archive ${fault}: ${shownName(path)}` }
 }
 
 /**
@@ -74,7 +79,7 @@ function strictUtf8(bytes: Buffer): string | null {
 }
 
 /** A name as shown in messages: one line, without control characters, up to 80 characters. */
-function shown(name: string): string {
+export function shownName(name: string): string {
   return name.replace(/[\u0000-\u001f\u007f]/g, '?').slice(0, 80)
 }
 

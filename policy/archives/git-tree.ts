@@ -1,5 +1,5 @@
 import { MiB } from '../../lib/bytes.ts'
-import { nameFault, staysInside } from './archive-names.ts'
+import { nameFault, shownName, staysInside } from './archive-names.ts'
 import { isDropped, uploadRules } from './archive-rules.ts'
 import { ArchiveTree } from './archive-tree.ts'
 
@@ -55,7 +55,10 @@ export class GitTree {
     }
     const fault = nameFault(path) ?? this.#tree.add(path, false)
     if (fault || path.split('/').some(part => part === '..' || part === '.' || part === ''))
-      return { code: 'CLONE_FAILED', message: `The commit contains a name that cannot be a file here: ${shown(path)}` }
+      return {
+        code: 'CLONE_FAILED',
+        message: `The commit contains a name that cannot be a file here: ${shownName(path)}`,
+      }
     if (this.#tree.size > uploadRules.entries)
       return {
         code: 'REPOSITORY_TOO_LARGE',
@@ -83,8 +86,4 @@ export class GitTree {
 
 export function inMb(bytes: number): string {
   return `${Math.round(bytes / MiB)} MB`
-}
-
-function shown(name: string): string {
-  return name.replace(/[\u0000-\u001f\u007f]/g, '?').slice(0, 80)
 }

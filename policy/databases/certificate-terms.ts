@@ -1,4 +1,5 @@
 import { X509Certificate } from 'node:crypto'
+import { dayMs } from '../../lib/time.ts'
 
 /** Lives of certificates, and when what follows them begins. */
 export const certificateTerms = {
@@ -18,8 +19,6 @@ export const renewalRules = {
   /** Seconds from each renewal in a row that has failed to the next one; the last applies to all that follow. */
   delaysSeconds: [600, 3600, 21_600, 86_400],
 } as const
-
-const dayMs = 86_400_000
 
 export interface Term {
   beginsAt: Date

@@ -28,7 +28,7 @@ const label = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/
 export function customHostname(typed: string, ownDomains: readonly string[]): string {
   const hostname = normalizedName(typed)
   if (hostname === null) throw new ApiError('INVALID_DOMAIN')
-  const zone = [...reservedZones, ...ownDomains].find(one => isWithin(hostname, one))
+  const zone = [...reservedZones, ...ownDomains].find(one => isHostnameWithin(hostname, one))
   if (zone !== undefined)
     throw new ApiError('RESERVED_DOMAIN', `Names below ${zone} cannot be used. Use a name of your own domain.`)
   if (hostname.split('.').length < nameLimits.minLabels) throw new ApiError('INVALID_DOMAIN')
@@ -61,7 +61,7 @@ function normalizedName(typed: string): string | null {
 }
 
 /** Whether a name is a domain or below it. Lower case. */
-export const isWithin = (hostname: string, domain: string): boolean =>
+export const isHostnameWithin = (hostname: string, domain: string): boolean =>
   hostname === domain || hostname.endsWith(`.${domain}`)
 
 type Names = Pick<Config, 'appsDomain'> & {

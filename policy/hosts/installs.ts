@@ -1,4 +1,5 @@
 import { GiB, MiB } from '../../lib/bytes.ts'
+import { hourMs } from '../../lib/time.ts'
 
 /** How the results of install steps are used again (docs/decisions/install-cache.md). */
 export const installRules = {
@@ -60,8 +61,6 @@ export const shortWords = (words: string): string =>
 
 /** What an operator reads where a step serves its own release only. */
 export const notForReuse = (because: string): string => `installed, and not for reuse: ${because}`
-
-const hourMs = 3_600_000
 
 /** Whether a result may still be used; times in ms since 1970. One from the future counts as too old. */
 export function isFresh(installedAt: number, isPinned: boolean, now: number): boolean {

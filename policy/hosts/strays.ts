@@ -1,3 +1,5 @@
+import { dayMs, hourMs } from '../../lib/time.ts'
+
 /** Containers and volumes that the database does not know: how long they are retained, and how many of one kind, applications or databases, are handled at a time. */
 export const strayTerms = {
   /** Days from the first sighting to the removal. */
@@ -23,9 +25,6 @@ export interface StrayDecision {
   /** The database knows none of many on a host: it must be the wrong one, and nothing is changed. */
   wrongDatabase: boolean
 }
-
-const hourMs = 3_600_000
-const dayMs = 24 * hourMs
 
 /** Which of the `unknown` ids of one kind are quarantined or removed now, on a host with `known` others. */
 export function decideStrays(unknown: readonly string[], known: number, notes: StrayNotes, now: number): StrayDecision {

@@ -1,8 +1,8 @@
+import { dayMs } from '../../lib/time.ts'
 import { ApiError } from '../errors.ts'
 
-const hourMs = 3_600_000
-const usualMs = 24 * hourMs
-const maxMs = 7 * 24 * hourMs
+const usualMs = dayMs
+const maxMs = 7 * dayMs
 const minuteMs = 60_000
 
 /** A span of time, in Unix milliseconds; `to` is not part of it. */

@@ -10,12 +10,12 @@ export function prefixLimits(texts: readonly string[]): string[] | undefined {
 }
 
 /** Whether a name (an id without its account) is within a credential's folders. */
-export function isWithin(prefixes: readonly string[] | null, key: string): boolean {
+export function isKeyWithin(prefixes: readonly string[] | null, key: string): boolean {
   return prefixes === null || prefixes.some(prefix => key.startsWith(prefix))
 }
 
 /** Throws PREFIX_REQUIRED at the root, and PREFIX_NOT_ALLOWED below other folders. `folder` ends in "/", or is empty. */
 export function assertWithin(prefixes: readonly string[] | null, folder: string): void {
-  if (isWithin(prefixes, folder)) return
+  if (isKeyWithin(prefixes, folder)) return
   throw new ApiError(folder === '' ? 'PREFIX_REQUIRED' : 'PREFIX_NOT_ALLOWED')
 }

@@ -25,7 +25,7 @@ type ShaDigest = Digest & { algorithm: (typeof shaNames)[number] }
 const hexLengths = { sha1: 40, sha256: 64, sha384: 96, sha512: 128 }
 
 /** A digest in hex; null for another text. */
-export function digestOf(algorithm: string, hex: string): ShaDigest | null {
+export function shaDigestOf(algorithm: string, hex: string): ShaDigest | null {
   const known = shaNames.find(one => one === algorithm)
   const isWhole = known && hex.length === hexLengths[known] && /^[0-9a-f]+$/i.test(hex)
   return isWhole ? { algorithm: known, hex: hex.toLowerCase() } : null
@@ -36,7 +36,7 @@ export function integrityOf(text: unknown): Digest | null {
   if (typeof text !== 'string' || text.length > 1000) return null
   const found = text.split(/\s+/).flatMap(one => {
     const [, algorithm = '', value = ''] = /^(sha\d+)-([A-Za-z0-9+/=]+)/.exec(one) ?? []
-    return digestOf(algorithm, Buffer.from(value, 'base64').toString('hex')) ?? []
+    return shaDigestOf(algorithm, Buffer.from(value, 'base64').toString('hex')) ?? []
   })
   return found.sort((a, b) => shaNames.indexOf(b.algorithm) - shaNames.indexOf(a.algorithm))[0] ?? null
 }
@@ -59,7 +59,7 @@ export function rewriteNpm(text: string, of: 'package' | 'version', at: string, 
     if (!isFields(dist) || typeof dist.tarball !== 'string') continue
     const url = absolute(dist.tarball, at)
     const digest =
-      integrityOf(dist.integrity) ?? (typeof dist.shasum === 'string' ? digestOf('sha1', dist.shasum) : null)
+      integrityOf(dist.integrity) ?? (typeof dist.shasum === 'string' ? shaDigestOf('sha1', dist.shasum) : null)
     const archive = url && digest && { url, digest, metadata: null }
     const link = archive && linkTo(archive)
     if (link) dist.tarball = link
@@ -87,7 +87,7 @@ export function rewriteSimpleJson(text: string, at: string, linkTo: LinkTo): str
 }
 
 const sha256In = (hashes: unknown): Digest | null =>
-  isFields(hashes) && typeof hashes.sha256 === 'string' ? digestOf('sha256', hashes.sha256) : null
+  isFields(hashes) && typeof hashes.sha256 === 'string' ? shaDigestOf('sha256', hashes.sha256) : null
 
 /** A page of a Python index as HTML (PEP 503), in which the files with a digest lead to the cache, and all others to where they are. */
 export function rewriteSimpleHtml(text: string, at: string, linkTo: LinkTo): string {
@@ -122,9 +122,9 @@ function rewriteAnchor(tag: string, from: string, linkTo: LinkTo): string {
   const href = hrefOf(tag, from)
   if (!href) return tag
   const [url = '', fragment = ''] = href.url.split('#')
-  const digest = digestOf('sha256', /^sha256=([0-9a-f]{64})$/i.exec(fragment)?.[1] ?? '')
+  const digest = shaDigestOf('sha256', /^sha256=([0-9a-f]{64})$/i.exec(fragment)?.[1] ?? '')
   const beside = /\sdata-(?:core|dist-info)-metadata\s*=\s*["']sha256=([0-9a-f]{64})["']/i.exec(tag)?.[1]
-  const archive = digest && { url, digest, metadata: beside ? digestOf('sha256', beside) : null }
+  const archive = digest && { url, digest, metadata: beside ? shaDigestOf('sha256', beside) : null }
   const link = archive && linkTo(archive)
   const target = link ? `${link}#${fragment}` : href.url
   return tag.replace(href.text, () => ` href="${target.replaceAll('&', '&amp;').replaceAll('"', '%22')}"`)

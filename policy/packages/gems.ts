@@ -1,4 +1,4 @@
-import { type Digest, digestOf } from './documents.ts'
+import { type Digest, shaDigestOf } from './documents.ts'
 
 const part = '[\\w.-]+'
 const archivePath = new RegExp(`^gems/(${part})\\.gem$`)
@@ -29,7 +29,7 @@ export function gemDigests(info: string): Map<string, Digest> {
   for (const line of info.split('\n')) {
     const [, version = '', requirements = ''] = /^(\d[\w.-]*) [^|]*\|(.*)$/.exec(line) ?? []
     const checksum = requirements.split(',').find(one => one.startsWith('checksum:')) ?? ''
-    const digest = digestOf('sha256', checksum.slice('checksum:'.length))
+    const digest = shaDigestOf('sha256', checksum.slice('checksum:'.length))
     if (version !== '' && digest) digests.set(version, digest)
   }
   return digests

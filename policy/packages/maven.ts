@@ -1,4 +1,4 @@
-import { type Digest, digestOf } from './documents.ts'
+import { type Digest, shaDigestOf } from './documents.ts'
 
 const part = '[\\w.+~-]+'
 const filePath = new RegExp(`^(?:${part}/)+(${part})/(${part})/(${part})$`)
@@ -25,5 +25,5 @@ export function repositoryFile(path: string): 'archive' | 'checksum' | 'document
 /** The digest in the file next to an archive, where Maven reads it: in the first line, before a name or after a sign of equality. */
 export function checksumIn(text: string): Digest | null {
   const [line = ''] = text.slice(0, 1000).trimStart().split('\n')
-  return digestOf('sha1', /^(?:.*= )?([0-9a-f]{40})(?:\s|$)/i.exec(line)?.[1] ?? '')
+  return shaDigestOf('sha1', /^(?:.*= )?([0-9a-f]{40})(?:\s|$)/i.exec(line)?.[1] ?? '')
 }

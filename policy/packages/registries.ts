@@ -1,6 +1,6 @@
 import type { Environment } from '../environment.ts'
 import { cargoHome, mavenHome } from '../runtimes/compiled.ts'
-import { quoted } from '../runtimes/runtime.ts'
+import { quotedShell } from '../runtimes/runtime.ts'
 import { goChecksums } from './go-modules.ts'
 
 export const registryKinds = ['npm', 'pip', 'go', 'cargo', 'maven', 'bundler'] as const
@@ -51,7 +51,7 @@ export interface PackageManager {
 
 const exported = (variables: Record<string, string>): string =>
   `export ${Object.entries(variables)
-    .map(([name, value]) => `${name}=${quoted(value)}`)
+    .map(([name, value]) => `${name}=${quotedShell(value)}`)
     .join(' ')}`
 
 const unread = { because: 'the image does not say which registry it uses' }
@@ -132,7 +132,7 @@ NO_PROXY= no_proxy= CARGO_HOME=${cargoHome} CARGO_NET_RETRY=0 CARGO_HTTP_PROXY=h
     },
     // No variable replaces a source. Files of a project and of the image come before this one.
     use: base =>
-      `mkdir -p ${cargoHome} && printf '[source.crates-io]\\nreplace-with = "host"\\n[source.host]\\nregistry = "sparse+%s"\\n' ${quoted(base.href)} > ${cargoHome}/config.toml`,
+      `mkdir -p ${cargoHome} && printf '[source.crates-io]\\nreplace-with = "host"\\n[source.host]\\nregistry = "sparse+%s"\\n' ${quotedShell(base.href)} > ${cargoHome}/config.toml`,
     anew: '',
   },
   maven: {
@@ -150,7 +150,7 @@ printf '<project><modelVersion>4.0.0</modelVersion><parent><groupId>x</groupId><
     },
     // No variable replaces a repository. A step that writes settings of its own, or names some, does without the cache.
     use: base =>
-      `if ${namesNoRepository}; then mkdir -p ${mavenHome} && printf %s ${quoted(mavenSettings(base))} > ${mavenHome}/settings.xml; else echo '${named}'; fi`,
+      `if ${namesNoRepository}; then mkdir -p ${mavenHome} && printf %s ${quotedShell(mavenSettings(base))} > ${mavenHome}/settings.xml; else echo '${named}'; fi`,
     anew: '',
   },
   bundler: {
@@ -167,7 +167,7 @@ printf '<project><modelVersion>4.0.0</modelVersion><parent><groupId>x</groupId><
     },
     // Settings of the project, of the image and variables come before this one. Other sources than the usual one stay as they are.
     use: base =>
-      `(cd / && bundle config set --global "mirror.$(ruby -e 'print Gem.default_sources.first')" ${quoted(base.href)} > /dev/null)`,
+      `(cd / && bundle config set --global "mirror.$(ruby -e 'print Gem.default_sources.first')" ${quotedShell(base.href)} > /dev/null)`,
     anew: '',
   },
 }

@@ -1,5 +1,5 @@
 import { posix } from 'node:path'
-import { fileWord, quoted, type Runtime } from './runtime.ts'
+import { fileWord, quotedShell, type Runtime } from './runtime.ts'
 
 /**
  * Compiler output goes to /app/.berth in the build and is mounted at /opt/build. `toolFolders` are what the tools compare by content or
@@ -40,7 +40,7 @@ export const java: Runtime = {
       .replace(/\.java$/, '')
       .replaceAll('/', '.')
     return (
-      `if [ -d /opt/build/classes ]; then exec java -cp '/opt/build/classes:/opt/build/lib/*' ${quoted(className)}; ` +
+      `if [ -d /opt/build/classes ]; then exec java -cp '/opt/build/classes:/opt/build/lib/*' ${quotedShell(className)}; ` +
       `else exec java ${fileWord(main)}; fi`
     )
   },
@@ -63,7 +63,7 @@ export const go: Runtime = {
   official: version => `golang:${version}`,
   install: ({ files, main }) =>
     files.includes('go.mod')
-      ? `CGO_ENABLED=0 GOPATH=/tmp/go GOCACHE=/tmp/go-cache go build -o .berth/app ${quoted(`./${posix.dirname(main ?? 'main.go')}`)}`
+      ? `CGO_ENABLED=0 GOPATH=/tmp/go GOCACHE=/tmp/go-cache go build -o .berth/app ${quotedShell(`./${posix.dirname(main ?? 'main.go')}`)}`
       : null,
   toolFolders: ['/tmp/go-cache', '/tmp/go/pkg/mod'],
   dependencies,

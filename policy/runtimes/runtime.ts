@@ -115,11 +115,11 @@ export interface Runtime {
 }
 
 /** A shell word that evaluates to exactly this text. */
-export function quoted(text: string): string {
+export function quotedShell(text: string): string {
   return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }
 
 /** A file of the application as a shell word that cannot be taken for an option. */
 export function fileWord(path: string): string {
-  return quoted(path.startsWith('-') ? `./${path}` : path)
+  return quotedShell(path.startsWith('-') ? `./${path}` : path)
 }

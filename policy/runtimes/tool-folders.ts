@@ -1,6 +1,6 @@
 import { KiB } from '../../lib/bytes.ts'
 import { toolRules } from '../hosts/installs.ts'
-import { quoted } from './runtime.ts'
+import { quotedShell } from './runtime.ts'
 
 /** Where the build container finds the cache of an earlier build, if there is one: a file. */
 export const earlierCacheAt = '/opt/berth/earlier.tgz'
@@ -15,8 +15,8 @@ export const newCacheName = 'cache.tgz'
  * application get the current time first, since some tools take a file for unchanged that is older than their own output.
  */
 export function withToolFolders(install: string, folders: readonly string[]): string {
-  const names = folders.map(folder => quoted(folder.slice(1))).join(' ')
-  const inApp = folders.filter(folder => folder.startsWith('/app/')).map(quoted)
+  const names = folders.map(folder => quotedShell(folder.slice(1))).join(' ')
+  const inApp = folders.filter(folder => folder.startsWith('/app/')).map(quotedShell)
   const remove = inApp.length > 0 ? `rm -rf ${inApp.join(' ')}` : ':'
   const { folderBytes, files, growth } = toolRules
   return `${remove}

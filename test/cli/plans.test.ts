@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { plansTable } from '../../cli/plans.ts'
 import { defaultPlans, parsePlans } from '../../policy/accounts/plans.ts'
-import { plansOf } from '../../workers/plans.ts'
+import { plansOf } from '../../workers/adapters/plans.ts'
 import { operatorCommand } from '../kit/actors/operator-command.ts'
 import { ownFolder } from '../kit/folders.ts'
 

@@ -3,7 +3,7 @@ import type { Release } from '../../activities/releases/release.ts'
 import { hasPlace, loadApp } from '../../db/apps/apps.ts'
 import { readLog } from '../../db/deploys/deployments.ts'
 import { claimLost } from '../../policy/apps/claims.ts'
-import { ownAddress } from '../../policy/apps/own-address.ts'
+import { ownAddress } from '../../policy/apps/published-address.ts'
 import type { HostActivities, MakeScene } from './host-scene.ts'
 
 const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/

@@ -141,6 +141,7 @@ const hot: Record<string, Hot | Hot['run']> = {
       ...{ webhookId: null, appId, ownerId, limitScale: 1, restart: true, deploymentId: newId(), operationId: newId() },
       push: { kind: 'push', branch: 'main', commit: 'f'.repeat(40), cloneUrl: 'https://git.example.org/ana/shop.git' },
       delivery: { ...found.delivery, verdict: { kind: 'ignored', status: 202, reason: '' } },
+      reply: { status: 200, aroundPlace: ['place ', ''] },
     }
     await pushes.store(db, push, performance.now() + 60_000)
     await pushes.find(db, push.operationId)

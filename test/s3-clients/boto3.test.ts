@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import test from 'ava'
-import { findS3Programs } from '../../cli/services/clients/s3-programs.ts'
+import { findS3Programs } from '../../cli/test/clients/s3-programs.ts'
 import { checkout } from '../kit/command.ts'
 import { ownFolder } from '../kit/folders.ts'
 import { bucket, testGateway, wires } from '../kit/s3/gateway.ts'

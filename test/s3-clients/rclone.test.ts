@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
-import { findS3Programs } from '../../cli/services/clients/s3-programs.ts'
+import { findS3Programs } from '../../cli/test/clients/s3-programs.ts'
 import { noise } from '../kit/bodies.ts'
 import { lay, ownFolder, seen } from '../kit/folders.ts'
 import { bucket, type S3Access, testGateway, wires } from '../kit/s3/gateway.ts'

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
-import { findS3Programs } from '../../cli/services/clients/s3-programs.ts'
+import { findS3Programs } from '../../cli/test/clients/s3-programs.ts'
 import { hex, noise } from '../kit/bodies.ts'
 import { lay, ownFolder, seen } from '../kit/folders.ts'
 import { bucket, testGateway, wires } from '../kit/s3/gateway.ts'

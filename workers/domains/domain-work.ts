@@ -11,7 +11,7 @@ import type { Db } from '../../db/database.ts'
 import { ensureEdgeRoot } from '../../db/databases/authorities.ts'
 import { acmeAccounts } from '../../db/domains/acme-accounts.ts'
 import { type DnsChallenge, listDnsChallenges } from '../../db/domains/certificates.ts'
-import { surfaceNames } from '../../edge/surfaces.ts'
+import { listSurfaceNames } from '../../edge/surfaces.ts'
 import { TtlCache } from '../../lib/async/ttl-cache.ts'
 import type { Config } from '../../policy/config.ts'
 import { nameServerRules } from '../../policy/domains/name-server-rules.ts'
@@ -57,7 +57,7 @@ export async function domainWork(config: Config, db: Db) {
     },
 
     /** Names that get a certificate without an account. */
-    platformNames: authority ? [`*.${appsDomain}`, ...surfaceNames(config.edge)] : [],
+    platformNames: authority ? [`*.${appsDomain}`, ...listSurfaceNames(config.edge)] : [],
   }
 }
 

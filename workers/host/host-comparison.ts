@@ -14,6 +14,7 @@ import { appResidents, bringBack, enqueueStart } from './app-residents.ts'
 import { removeLeftovers } from './host-leftovers.ts'
 import { bringBackStrays, type StrayOptions, sweepStrays } from './host-strays.ts'
 import { apart, settleEach } from './watch/apart.ts'
+import { containersOf } from './watch/containers-of.ts'
 
 export interface ComparisonOptions extends StrayOptions {
   db: Db
@@ -49,9 +50,6 @@ export async function reconcile(options: ComparisonOptions): Promise<Set<string>
 /** Databases have a watch of their own (databases/database-watch.ts). */
 const isOfApp = (container: ListedContainer): boolean => container.labels[labels.database] === undefined
 
-/** Above this number of applications one list of all containers is faster. */
-const maxLists = 20
-
 /**
  * Compares the rows and containers of some applications of a host whose boot is settled. Strays are left to the full comparison;
  * `hasStrays` reports containers without a row.
@@ -60,23 +58,14 @@ export async function reconcileSome(
   options: ComparisonOptions,
   ids: ReadonlySet<string>,
 ): Promise<{ unsettled: Set<string>; hasStrays: boolean }> {
-  const { db, hostId } = options
-  const present = await containersOf(options, ids)
+  const { db, engine, hostId } = options
+  const listAll = () => engine.list({ [labels.host]: hostId })
+  const present = await containersOf({ engine, hostId, label: labels.app, listAll }, ids)
   options.onContainers?.(present, ids)
   if (ids.size === 0) return { unsettled: new Set(), hasStrays: false }
   const { rows, unsettled } = await compare(options, present, () => apps.listAppsOfHost(db, hostId, [...ids]), ids)
   const known = new Set(rows.map(({ id }) => id))
   return { unsettled, hasStrays: present.some(container => !known.has(appOf(container))) }
-}
-
-async function containersOf({ engine, hostId }: ComparisonOptions, ids: ReadonlySet<string>) {
-  if (ids.size > maxLists) {
-    const all = await engine.list({ [labels.host]: hostId })
-    return all.filter(container => ids.has(appOf(container)))
-  }
-  const containers: ListedContainer[] = []
-  for (const id of ids) containers.push(...(await engine.list({ [labels.host]: hostId, [labels.app]: id })))
-  return containers
 }
 
 /** `present` was listed before the rows are read. */

@@ -1,5 +1,5 @@
-import type { AppHostOptions } from '../../activities/app-host-options.ts'
 import { refusal } from '../../activities/failures.ts'
+import type { AppHostOptions } from '../../activities/hosts/app-host-options.ts'
 import { assertReadable, readVariables } from '../../db/apps/app-variables.ts'
 import type { Db } from '../../db/database.ts'
 import type { Config } from '../../policy/config.ts'

@@ -1,6 +1,6 @@
 import dnsPacket, { type Answer, type Packet } from 'dns-packet'
 import { nameServerRules } from '../../policy/domains/name-server-rules.ts'
-import { isWithin } from '../../policy/domains/names.ts'
+import { isHostnameWithin } from '../../policy/domains/names.ts'
 
 export interface Zone {
   /** In lower case. */
@@ -38,7 +38,7 @@ export async function answerOf(message: Buffer, zone: Zone, over: 'udp' | 'tcp')
   const question = questionOf(message, over)
   if (question === null) return bare(message, codes.FORMERR)
   const asked = question.name.toLowerCase()
-  if (!isWithin(asked, zone.name)) return written(question, codes.REFUSED, [], [])
+  if (!isHostnameWithin(asked, zone.name)) return written(question, codes.REFUSED, [], [])
   try {
     const texts = question.type === 'TXT' ? await zone.texts(asked) : []
     const answers = texts.map(text => record(question.name, 'TXT', text))

@@ -1,5 +1,6 @@
 import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
+import { codeOf, diskFull } from '../../lib/folders/error-codes.ts'
 import { processLogs } from '../../policy/installation/process-logs.ts'
 import { endRecorded, isAlive, type ProcessRecord, readRecords, removeRecord } from './process-record.ts'
 import { type ProcessSpec, SupervisedProcess, type Surroundings } from './supervised-process.ts'
@@ -100,7 +101,7 @@ function rotateLog(path: string, maxBytes: number, keep: number, say: Surroundin
     copyFileSync(path, copy)
   } catch (error) {
     rmSync(copy, { force: true })
-    if (!isFull(error)) throw error
+    if (!diskFull.has(codeOf(error))) throw error
     say(`${path} is emptied without a copy, for which the disk has no room.`)
     truncateSync(path, 0)
     return
@@ -110,5 +111,3 @@ function rotateLog(path: string, maxBytes: number, keep: number, say: Surroundin
   }
   truncateSync(path, 0)
 }
-
-const isFull = (error: unknown): boolean => ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '')

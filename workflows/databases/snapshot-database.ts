@@ -1,7 +1,7 @@
 import { CancellationScope, isCancellation } from '@temporalio/workflow'
 import type { DatabaseOperation } from '../../activities/databases/operation.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
-import { failureOf, isTimeout } from '../failures.ts'
+import { failureOf, isActivityTimeout } from '../failures.ts'
 import { type DatabaseHost, records, stepOf } from './database-steps.ts'
 import { inSnapshotSlot } from './snapshot-slot.ts'
 
@@ -50,7 +50,7 @@ export async function drillDatabase(operation: DatabaseOperation, host: Database
       if (isCancellation(error)) await records.finish(operation.id, { state: 'cancelled', ...drillEnded })
       else if (failure.code === 'SNAPSHOT_NOT_FOUND') await records.finish(operation.id, { state: 'error', ...failure })
       else {
-        const code = isTimeout(error) ? 'CLUSTER_TIMEOUT' : error === shown ? failure.code : 'SNAPSHOT_FAILED'
+        const code = isActivityTimeout(error) ? 'CLUSTER_TIMEOUT' : error === shown ? failure.code : 'SNAPSHOT_FAILED'
         await records.databaseDrilled(operation, { digest: null, reason: failure.message, code })
       }
       await host.cleanup.discardDrill(step).catch(ignoreError('nothing of a drill serves anyone'))

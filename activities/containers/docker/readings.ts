@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type Docker from 'dockerode'
 import { type KernelReader, kernelReader } from '../cgroup.ts'
 import type { ContainerReading } from '../port.ts'
-import { type EngineReading, residentBytes, statsBetween } from '../stats.ts'
+import { containerResidentBytes, type EngineReading, statsBetween } from '../stats.ts'
 import { call, unless } from './calls.ts'
 
 /** Shorter spans give CPU figures that jump; longer ones hide what the program does now. */
@@ -58,7 +58,7 @@ export function containerReadings(docker: Docker) {
       const stats = {
         ...statsBetween(before.reading, now),
         startedAt: now.startedAt,
-        residentBytes: residentBytes(now),
+        residentBytes: containerResidentBytes(now),
       }
       last.set(name, { reading: now, stats })
       return stats

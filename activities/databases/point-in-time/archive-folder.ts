@@ -1,5 +1,6 @@
 import { type FileHandle, open, opendir, rmdir, unlink } from 'node:fs/promises'
-import { codeOf, unreachable, untrustedFileFlags, untrustedFolderFlags } from '../../../lib/folders/disk-names.ts'
+import { untrustedFileFlags, untrustedFolderFlags } from '../../../lib/folders/disk-names.ts'
+import { codeOf, unreachable } from '../../../lib/folders/error-codes.ts'
 import { pointInTimeRules, type WalFile, walFileName, walFileOf } from '../../../policy/databases/point-in-time.ts'
 import { archiveNames } from './port.ts'
 

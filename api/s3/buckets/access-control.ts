@@ -7,7 +7,7 @@ import { emptyReply, ownerElements } from '../answers.ts'
 import { receiveDocument } from '../bodies/document.ts'
 import { headerOf, objectOf, type S3Call } from '../operation.ts'
 import type { Xml } from '../xml.ts'
-import { childOf, childrenOf, textOf, type XmlElement } from '../xml-in.ts'
+import { childOf, childrenOf, childText, type XmlElement } from '../xml-in.ts'
 
 const everyone = 'http://acs.amazonaws.com/groups/global/AllUsers'
 const grantee = (type: string) => `Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="${type}"`
@@ -46,6 +46,6 @@ export async function demandObject(call: S3Call, { db }: Services): Promise<void
 
 function grantOf(grant: XmlElement): string {
   const grantee = childOf(grant, 'Grantee')
-  const who = grantee && (textOf(grantee, 'ID') ?? textOf(grantee, 'URI'))
-  return `${who} ${textOf(grant, 'Permission')}`
+  const who = grantee && (childText(grantee, 'ID') ?? childText(grantee, 'URI'))
+  return `${who} ${childText(grant, 'Permission')}`
 }

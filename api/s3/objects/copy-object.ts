@@ -10,12 +10,12 @@ import { expiryOf, writeTerms } from '../../../policy/s3/s3-write-terms.ts'
 import { entryOf } from '../../pipeline/audit.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Services } from '../../services.ts'
-import { assertReserved, retryingOutgrown } from '../../v1/storage-charge.ts'
+import { assertReserved, retryingOutgrown } from '../../uploads/storage-charge.ts'
 import { xmlReply } from '../answers.ts'
 import { headerOf, type Operation, objectOf, type S3Call } from '../operation.ts'
 import { countS3 } from '../rights.ts'
 import { copySource, sourceObject } from './copy-source.ts'
-import { checksumElements, expirationHeaders, quoted } from './object-views.ts'
+import { checksumElements, expirationHeaders, quotedEtag } from './object-views.ts'
 import { assertMayWrite, reservingFor } from './write-object.ts'
 
 /** No byte moves: a copy refers to the same segments, and counts in the storage of the account. */
@@ -56,7 +56,7 @@ export const copyObject: Operation = {
     }
     const object = await copied({ from, to, caller, options: { ...conditions, changes, ending } }, services)
     exchange.recorded = true
-    const result = { LastModified: object.created_at, ETag: quoted(object.etag) }
+    const result = { LastModified: object.created_at, ETag: quotedEtag(object.etag) }
     return xmlReply(
       'CopyObjectResult',
       { ...result, ...checksumElements(object.s3?.checksum) },

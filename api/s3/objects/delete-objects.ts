@@ -1,7 +1,7 @@
 import { ownTransaction } from '../../../db/locked-slots.ts'
 import { removeObjects } from '../../../db/objects/object-removal.ts'
 import { isKey, type ObjectName } from '../../../policy/objects/object-names.ts'
-import { isWithin } from '../../../policy/objects/prefix-limits.ts'
+import { isKeyWithin } from '../../../policy/objects/prefix-limits.ts'
 import { S3Error, s3Errors } from '../../../policy/s3/s3-errors.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import { xmlReply } from '../answers.ts'
@@ -10,7 +10,7 @@ import { headerOf, type Operation, type S3Call } from '../operation.ts'
 import { countS3 } from '../rights.ts'
 import { onlyVersion } from '../versions.ts'
 import type { Xml } from '../xml.ts'
-import { childrenOf, textOf, type XmlElement } from '../xml-in.ts'
+import { childrenOf, childText, type XmlElement } from '../xml-in.ts'
 
 /** Each name is a lock, of which Postgres has a few thousand for all of its transactions. */
 const namesPerTransaction = 500
@@ -34,7 +34,7 @@ export const deleteObjects: Operation = {
       await ownTransaction(services.db, call.caller.user.id, trx =>
         removeObjects(trx, names.slice(n, n + namesPerTransaction)),
       )
-    const isQuiet = textOf(document, 'Quiet')?.trim() === 'true'
+    const isQuiet = childText(document, 'Quiet')?.trim() === 'true'
     const deleted = isQuiet ? [] : names.map(({ key }) => ({ Key: key }))
     return xmlReply('DeleteResult', { Deleted: deleted, Error: errors })
   },
@@ -48,11 +48,11 @@ interface Entry {
 const conditions = ['ETag', 'LastModifiedTime', 'Size']
 
 function entryOf(element: XmlElement): Entry {
-  const key = textOf(element, 'Key')
+  const key = childText(element, 'Key')
   if (!key) throw new S3Error('MalformedXML')
-  if (conditions.some(name => textOf(element, name) !== undefined))
+  if (conditions.some(name => childText(element, name) !== undefined))
     throw new S3Error('NotImplemented', 'Conditions of single keys are not supported; DeleteObject has If-Match.')
-  return { key, version: textOf(element, 'VersionId') }
+  return { key, version: childText(element, 'VersionId') }
 }
 
 /** A body without a digest could be altered in transit, and delete other objects. */
@@ -72,7 +72,7 @@ function sorted(entries: readonly Entry[], { caller, stored }: S3Call): { names:
     errors.push({ Key: key, Code: code, Message: s3Errors[code][1] })
   for (const { key, version } of entries) {
     if (!isKey(key)) refuse(key, 'KeyTooLongError')
-    else if (!isWithin(caller.prefixes, key)) refuse(key, 'AccessDenied')
+    else if (!isKeyWithin(caller.prefixes, key)) refuse(key, 'AccessDenied')
     else if (version !== undefined && version !== '' && version !== onlyVersion) refuse(key, 'NoSuchVersion')
     else names.set(key, { ownerId: caller.user.id, bucket: stored, key })
   }

@@ -16,7 +16,7 @@ import { type Operation, queryOf, type S3Call } from '../operation.ts'
 import { keyEncoding, keyQuery, pageSize } from '../pages.ts'
 import { onlyVersion } from '../versions.ts'
 import type { Xml } from '../xml.ts'
-import { quoted } from './object-views.ts'
+import { quotedEtag } from './object-views.ts'
 
 const listing = { method: 'GET', target: 'bucket', support: 'supported', needs: 'read' } as const
 
@@ -145,7 +145,7 @@ function entries(
 const entry = (object: ObjectRow, encoded: (text: string) => string, owner: Record<string, Xml> | undefined) => ({
   Key: encoded(object.key),
   LastModified: object.created_at,
-  ETag: quoted(object.etag),
+  ETag: quotedEtag(object.etag),
   ChecksumAlgorithm: object.s3?.checksum?.algorithm,
   ChecksumType: object.s3?.checksum?.type,
   Size: object.size,

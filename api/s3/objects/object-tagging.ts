@@ -9,7 +9,7 @@ import { emptyReply, xmlReply } from '../answers.ts'
 import { receiveDocument } from '../bodies/document.ts'
 import { type Operation, objectOf, type S3Call } from '../operation.ts'
 import { demandNoVersion } from '../versions.ts'
-import { childOf, childrenOf, textOf } from '../xml-in.ts'
+import { childOf, childrenOf, childText } from '../xml-in.ts'
 import { assertMayWrite } from './write-object.ts'
 
 const tagging = { target: 'object', query: ['tagging'], support: 'supported' } as const
@@ -37,7 +37,9 @@ export const putObjectTagging: Operation = {
     const document = await receiveDocument(call, 'Tagging', services)
     const set = childOf(document, 'TagSet')
     if (!set) throw new S3Error('MalformedXML')
-    const pairs = childrenOf(set, 'Tag').map(tag => [textOf(tag, 'Key') ?? '', textOf(tag, 'Value') ?? ''] as const)
+    const pairs = childrenOf(set, 'Tag').map(
+      tag => [childText(tag, 'Key') ?? '', childText(tag, 'Value') ?? ''] as const,
+    )
     await change(call, checkedTags(pairs), services)
     return emptyReply(200)
   },

@@ -9,7 +9,7 @@ import type { Xml } from '../xml.ts'
 export const checksumElements = (checksum: StoredChecksum | undefined): Record<string, Xml> =>
   checksum ? { [checksumElement(checksum.algorithm)]: checksum.value, ChecksumType: checksum.type } : {}
 
-export const quoted = (etag: string): string => `"${etag}"`
+export const quotedEtag = (etag: string): string => `"${etag}"`
 
 /** When a rule deletes the object, in the form of S3's lifecycle. */
 export const expirationHeaders = ({ expires_at }: Pick<ObjectRow, 'expires_at'>): Record<string, string> =>
@@ -24,7 +24,7 @@ export function partsCountOf({ etag }: Pick<ObjectRow, 'etag'>): number | undefi
 /** The answer to a write. */
 export const writtenReply = (object: Pick<ObjectRow, 'etag' | 's3' | 'expires_at'>): Reply =>
   emptyReply(200, {
-    ETag: quoted(object.etag),
+    ETag: quotedEtag(object.etag),
     ...checksumHeaders(object.s3?.checksum),
     ...expirationHeaders(object),
   })

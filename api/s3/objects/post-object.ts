@@ -19,7 +19,7 @@ import { parsedCredential } from '../signature/authorization.ts'
 import { checkPolicy, type PostSizes, verifyPolicy } from '../signature/post-policy.ts'
 import type { SignedRequest } from '../signature/signed-request.ts'
 import { checkScope } from '../signature/verification.ts'
-import { quoted } from './object-views.ts'
+import { quotedEtag } from './object-views.ts'
 import { inUploadSlot } from './upload-slots.ts'
 import { assertMayWrite, assertRoom, bodyRules, writeObject } from './write-object.ts'
 
@@ -160,17 +160,17 @@ function answer(fields: FormFields, { bucket, key, etag }: Posted, { config }: S
   const path = key.split('/').map(encodeURIComponent).join('/')
   const location = `${config.urls.s3}/${bucket}/${path}`
   const redirect = fields.get('success_action_redirect') ?? fields.get('redirect')
-  const headers = { ETag: quoted(etag), Location: location }
+  const headers = { ETag: quotedEtag(etag), Location: location }
   if (redirect !== undefined && /^https?:$/.test(URL.canParse(redirect) ? new URL(redirect).protocol : '')) {
     const target = new URL(redirect)
-    for (const [name, value] of Object.entries({ bucket, key, etag: quoted(etag) }))
+    for (const [name, value] of Object.entries({ bucket, key, etag: quotedEtag(etag) }))
       target.searchParams.set(name, value)
     return { status: 303, headers: { ...headers, Location: target.href } }
   }
   const status = fields.get('success_action_status')
   if (status === '201')
     return {
-      ...xmlReply('PostResponse', { Location: location, Bucket: bucket, Key: key, ETag: quoted(etag) }, headers),
+      ...xmlReply('PostResponse', { Location: location, Bucket: bucket, Key: key, ETag: quotedEtag(etag) }, headers),
       status: 201,
     }
   return emptyReply(status === '200' ? 200 : 204, headers)

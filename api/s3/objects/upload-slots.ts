@@ -3,8 +3,8 @@ import { startUpload } from '../../../db/objects/uploads/upload-starts.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import type { RuleFields } from '../../../policy/objects/blob-rules.ts'
 import type { Services } from '../../services.ts'
-import { type HeldLease, withLease } from '../../v1/blob-leases.ts'
-import { smallBytes } from '../../v1/small-bodies.ts'
+import { type HeldLease, withLease } from '../../uploads/blob-leases.ts'
+import { smallBytes } from '../../uploads/small-bodies.ts'
 import type { S3Call } from '../operation.ts'
 
 type SlotWork<T, Held> = (held: Held, rules: readonly RuleFields[]) => Promise<T>

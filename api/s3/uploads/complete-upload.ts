@@ -15,7 +15,7 @@ import { entryOf } from '../../pipeline/audit.ts'
 import type { Services } from '../../services.ts'
 import { xmlReply } from '../answers.ts'
 import { receiveDocument } from '../bodies/document.ts'
-import { checksumElements, expirationHeaders, quoted } from '../objects/object-views.ts'
+import { checksumElements, expirationHeaders, quotedEtag } from '../objects/object-views.ts'
 import { assertMayWrite, isShort, reservingFor } from '../objects/write-object.ts'
 import { headerOf, type Operation, objectOf, type S3Call } from '../operation.ts'
 import { chooseParts, listedParts } from './listed-parts.ts'
@@ -90,7 +90,7 @@ function completed(
   headers: Record<string, string> = {},
 ): Reply {
   const path = key.split('/').map(encodeURIComponent).join('/')
-  const content = { Location: `${config.urls.s3}/${bucket}/${path}`, Bucket: bucket, Key: key, ETag: quoted(etag) }
+  const content = { Location: `${config.urls.s3}/${bucket}/${path}`, Bucket: bucket, Key: key, ETag: quotedEtag(etag) }
   return xmlReply('CompleteMultipartUploadResult', { ...content, ...checksumElements(checksum) }, headers)
 }
 

@@ -3,7 +3,7 @@ import { checksumElement } from '../../../policy/s3/s3-checksums.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import { ownerElements, xmlReply } from '../answers.ts'
-import { quoted } from '../objects/object-views.ts'
+import { quotedEtag } from '../objects/object-views.ts'
 import { type Operation, queryOf } from '../operation.ts'
 import { pageSize } from '../pages.ts'
 import { ownUpload } from './own-upload.ts'
@@ -42,7 +42,7 @@ export const listParts: Operation = {
       Part: page.map(part => ({
         PartNumber: part.part,
         LastModified: part.created_at,
-        ETag: quoted(part.md5),
+        ETag: quotedEtag(part.md5),
         Size: part.size,
         ...(checksum && { [checksumElement(checksum.algorithm)]: part.checksum }),
       })),

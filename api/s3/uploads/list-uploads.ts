@@ -1,6 +1,6 @@
 import { listOpenS3Uploads, type OpenS3Upload } from '../../../db/objects/uploads/s3-uploads.ts'
 import { successor } from '../../../policy/objects/key-ranges.ts'
-import { assertWithin, isWithin } from '../../../policy/objects/prefix-limits.ts'
+import { assertWithin, isKeyWithin } from '../../../policy/objects/prefix-limits.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import { ownerElements, xmlReply } from '../answers.ts'
 import type { Operation } from '../operation.ts'
@@ -32,7 +32,7 @@ export const listMultipartUploads: Operation = {
     // Without the id of an upload, all uploads of the marked key have been listed.
     const after = { key: keyMarker, id: idMarker || (keyMarker === '' ? '' : lastId) }
     const uploads = await listOpenS3Uploads(db, { ...range, after, limit: s3Limits.openUploads })
-    const own = uploads.filter(({ key }) => isWithin(caller.prefixes, key))
+    const own = uploads.filter(({ key }) => isKeyWithin(caller.prefixes, key))
     const entries = folded(own, { prefix, delimiter, after: keyMarker })
     const page = entries.slice(0, size)
     const last = page.at(-1)

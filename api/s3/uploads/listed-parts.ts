@@ -4,7 +4,7 @@ import type { UploadPart } from '../../../policy/objects/uploads/chunked.ts'
 import { checksumAlgorithms, checksumElement } from '../../../policy/s3/s3-checksums.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
-import { childrenOf, textOf, type XmlElement } from '../xml-in.ts'
+import { childrenOf, childText, type XmlElement } from '../xml-in.ts'
 
 /** A part as the client lists it when it completes an upload. */
 export interface ListedPart {
@@ -24,10 +24,10 @@ export function listedParts(document: XmlElement): ListedPart[] {
 }
 
 function listedPart(element: XmlElement): ListedPart {
-  const [number, etag] = [textOf(element, 'PartNumber')?.trim() ?? '', textOf(element, 'ETag')]
+  const [number, etag] = [childText(element, 'PartNumber')?.trim() ?? '', childText(element, 'ETag')]
   if (!/^\d{1,5}$/.test(number) || etag === undefined) throw new S3Error('MalformedXML')
   const pairs = checksumAlgorithms.flatMap(algorithm => {
-    const value = textOf(element, checksumElement(algorithm))
+    const value = childText(element, checksumElement(algorithm))
     return value === undefined ? [] : [[algorithm, value.trim()] as const]
   })
   return {

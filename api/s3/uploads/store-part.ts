@@ -4,7 +4,7 @@ import { storeUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import type { Services } from '../../services.ts'
-import { includedBytes } from '../../v1/storage-charge.ts'
+import { includedBytes } from '../../uploads/storage-charge.ts'
 import type { S3Call } from '../operation.ts'
 import { noSuchUpload } from './own-upload.ts'
 

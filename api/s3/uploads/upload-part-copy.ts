@@ -12,11 +12,11 @@ import { noSuchKey, S3Error } from '../../../policy/s3/s3-errors.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import { openBody } from '../../files/object-body.ts'
 import type { Services } from '../../services.ts'
-import { storeBody } from '../../v1/uploads.ts'
+import { storeBody } from '../../uploads/uploads.ts'
 import { xmlReply } from '../answers.ts'
 import { discardingOnFailure } from '../bodies/receive.ts'
 import { copySource } from '../objects/copy-source.ts'
-import { quoted } from '../objects/object-views.ts'
+import { quotedEtag } from '../objects/object-views.ts'
 import { inUploadSlot } from '../objects/upload-slots.ts'
 import { assertMayWrite } from '../objects/write-object.ts'
 import { headerOf, type Operation, type S3Call } from '../operation.ts'
@@ -55,7 +55,7 @@ export const uploadPartCopy: Operation = {
       : await copyBytes(copied, { source, range, algorithm }, call, services)
     return xmlReply('CopyPartResult', {
       LastModified: new Date(),
-      ETag: quoted(body.md5),
+      ETag: quotedEtag(body.md5),
       ...(algorithm && { [checksumElement(algorithm)]: checksum }),
     })
   },

@@ -6,11 +6,11 @@ import { checksumHeader } from '../../../policy/s3/s3-checksums.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import type { Services } from '../../services.ts'
-import { includedBytes } from '../../v1/storage-charge.ts'
+import { includedBytes } from '../../uploads/storage-charge.ts'
 import { emptyReply } from '../answers.ts'
 import { payloadOf, type SizedPayload } from '../bodies/payload.ts'
 import { discardingOnFailure, receivePayload } from '../bodies/receive.ts'
-import { quoted } from '../objects/object-views.ts'
+import { quotedEtag } from '../objects/object-views.ts'
 import { inUploadSlot } from '../objects/upload-slots.ts'
 import { assertMayWrite } from '../objects/write-object.ts'
 import type { Operation, S3Call } from '../operation.ts'
@@ -49,7 +49,7 @@ export const uploadPart: Operation = {
         await storePart(part, call, services)
       })
       const shown = checksum && { [checksumHeader(checksum.algorithm)]: checksum.value }
-      return emptyReply(200, { ETag: quoted(body.md5), ...shown })
+      return emptyReply(200, { ETag: quotedEtag(body.md5), ...shown })
     })
   },
 }

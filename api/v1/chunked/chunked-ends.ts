@@ -8,9 +8,9 @@ import { ApiError } from '../../../policy/errors.ts'
 import { assertPaid } from '../../../policy/objects/blob-options.ts'
 import { type UploadPart, wholeParts } from '../../../policy/objects/uploads/chunked.ts'
 import { isoTime } from '../../pipeline/fields.ts'
+import { assertReserved, retryingOutgrown, withReservedStorage } from '../../uploads/storage-charge.ts'
 import { expiryView, placeView } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
-import { assertReserved, retryingOutgrown, withReservedStorage } from '../storage-charge.ts'
 import { assertMayContinue, ownUpload, ownUploadErrors, ownUploadId, uploadField } from './own-upload.ts'
 
 const completed = z.object({

@@ -17,9 +17,9 @@ import { characters } from '../../../policy/stated-bounds.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { idempotencyErrors, idempotent } from '../../pipeline/idempotent.ts'
 import type { Services } from '../../services.ts'
+import { includedBytes } from '../../uploads/storage-charge.ts'
 import { idOf } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
-import { includedBytes } from '../storage-charge.ts'
 
 const initQuery = uploadQuery.omit({ checksum_sha256: true }).extend({
   /** The extension comes from it, as from the file name in a form. */

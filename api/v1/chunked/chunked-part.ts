@@ -12,13 +12,13 @@ import type { Exchange } from '../../http/exchange.ts'
 import { reauthenticate } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Services } from '../../services.ts'
+import { withLease } from '../../uploads/blob-leases.ts'
+import { isEmpty, receiveRaw } from '../../uploads/raw-body.ts'
+import { includedBytes } from '../../uploads/storage-charge.ts'
+import { type BodyRules, discard } from '../../uploads/uploads.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
-import { withLease } from '../blob-leases.ts'
 import { uploading } from '../objects/object-writing.ts'
-import { includedBytes } from '../storage-charge.ts'
-import { type BodyRules, discard } from '../uploads.ts'
 import { ownUpload, ownUploadErrors, uploadField } from './own-upload.ts'
-import { isEmpty, receiveRaw } from './raw-body.ts'
 
 const partField = z
   .string({ error: 'INVALID_CHUNK_PART' })

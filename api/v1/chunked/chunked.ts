@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { listUploadParts } from '../../../db/objects/uploads/upload-parts.ts'
 import { listOpenUploads, type UploadRow } from '../../../db/objects/uploads/uploads.ts'
 import { keyParts } from '../../../policy/objects/object-names.ts'
-import { isWithin } from '../../../policy/objects/prefix-limits.ts'
+import { isKeyWithin } from '../../../policy/objects/prefix-limits.ts'
 import { nextPart } from '../../../policy/objects/uploads/chunked.ts'
 import { chunkedSecret, chunkedToken } from '../../../policy/objects/uploads/chunked-tokens.ts'
 import { isoTime } from '../../pipeline/fields.ts'
@@ -62,7 +62,7 @@ export const listChunkedUploads = blobEndpoint({
   async handle({ caller }, { db, config }) {
     const secret = chunkedSecret(config.masterKey)
     const uploads = await listOpenUploads(db, caller.user.id)
-    return uploads.filter(({ key }) => isWithin(caller.prefixes, key)).map(upload => openView(upload, secret))
+    return uploads.filter(({ key }) => isKeyWithin(caller.prefixes, key)).map(upload => openView(upload, secret))
   },
 })
 

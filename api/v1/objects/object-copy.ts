@@ -13,9 +13,9 @@ import { isoTime, optional, withDefault } from '../../pipeline/fields.ts'
 import { type InTransaction, idempotencyErrors, oncePerKey, requestOf } from '../../pipeline/idempotent.ts'
 import { mapUnexpectedError } from '../../pipeline/unexpected-errors.ts'
 import type { Services } from '../../services.ts'
+import { assertReserved, retryingOutgrown, withReservedStorage } from '../../uploads/storage-charge.ts'
 import { expiryView, placeView } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
-import { assertReserved, retryingOutgrown, withReservedStorage } from '../storage-charge.ts'
 import { objectField, ownName, ownObjectErrors } from './own-object.ts'
 
 const yesOrNo = z.boolean({ error: 'INVALID_DESTINATION' })

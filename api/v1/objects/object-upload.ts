@@ -11,10 +11,10 @@ import { isoTime } from '../../pipeline/fields.ts'
 import { idempotencyErrors } from '../../pipeline/idempotent.ts'
 import { mapUnexpectedError } from '../../pipeline/unexpected-errors.ts'
 import type { Services } from '../../services.ts'
+import { withLease } from '../../uploads/blob-leases.ts'
+import { includedBytes, maxObjects } from '../../uploads/storage-charge.ts'
+import { oneFile } from '../../uploads/uploads.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
-import { withLease } from '../blob-leases.ts'
-import { includedBytes, maxObjects } from '../storage-charge.ts'
-import { oneFile } from '../uploads.ts'
 import { type UploadCall, uploading, writeUpload } from './object-writing.ts'
 
 const uploadedObject = z.object({

@@ -14,11 +14,11 @@ import { entryOf } from '../../pipeline/audit.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { type InTransaction, idempotencyKeyOf, oncePerKey, withoutKey } from '../../pipeline/idempotent.ts'
 import type { Services } from '../../services.ts'
+import type { HeldLease } from '../../uploads/blob-leases.ts'
+import { withReservedStorage } from '../../uploads/storage-charge.ts'
+import { discard, receiveFile, type Upload } from '../../uploads/uploads.ts'
 import { expiryView, placeView } from '../../views/object.ts'
-import type { HeldLease } from '../blob-leases.ts'
-import { withReservedStorage } from '../storage-charge.ts'
 import { withTokenUse } from '../upload-token-use.ts'
-import { discard, receiveFile, type Upload } from '../uploads.ts'
 
 export interface UploadCall {
   caller: Caller

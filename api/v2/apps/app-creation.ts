@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { createApp as insertApp } from '../../../db/apps/app-creation.ts'
+import { assertCheckable } from '../../../policy/apps/address-rules.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
 import { noCache } from '../../../policy/apps/app-paths.ts'
-import { assertCheckable } from '../../../policy/apps/kept-address.ts'
 import { isEncodedSubdomain } from '../../../policy/apps/subdomains.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
 import type { Exchange } from '../../http/exchange.ts'
@@ -12,9 +12,9 @@ import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { type InTransaction, idempotencyErrors, idempotencyKeyOf, oncePerKey } from '../../pipeline/idempotent.ts'
 import type { Services } from '../../services.ts'
-import { discard, isArchive, oneFile, type Upload, uploadErrors } from '../../v1/uploads.ts'
+import { receiveAppFile } from '../../uploads/app-upload.ts'
+import { discard, isArchive, oneFile, type Upload, uploadErrors } from '../../uploads/uploads.ts'
 import { createdView } from '../../views/app.ts'
-import { receiveAppFile } from '../deploys/app-upload.ts'
 import { createdApp } from '../schemas.ts'
 import { archiveConfig } from './archive-config.ts'
 import { wakeLane } from './command.ts'
@@ -111,7 +111,7 @@ async function createFrom(
       const { app, operationId } = await insertApp(trx, {
         ...creation(upload, caller, config, services),
         noCache: isClean,
-      })
+      }).catch(withOlderNames)
       exchange.headers['X-Operation-Id'] = operationId
       exchange.resource = app.id
       return { app, operationId, answer: createdView(app, services.config.appsDomain) }
@@ -120,6 +120,17 @@ async function createFrom(
   )
   wakeLane(services, app)
   return answer
+}
+
+/** A creation alone sends the older names of these refusals (contract 10.2). */
+const olderNames: Partial<Record<ErrorCode, ErrorCode>> = {
+  INSUFFICIENT_MEMORY: 'FEW_MEMORY',
+  CLUSTER_SELECTION_FAILED: 'FAILED_CLUSTER_SELECTION',
+}
+
+function withOlderNames(error: unknown): never {
+  const name = error instanceof ApiError && olderNames[error.code]
+  throw name ? new ApiError(name, error.message) : error
 }
 
 const creation = (upload: Upload, { user }: Caller, config: AppConfigFile, services: Services) => ({

@@ -4,7 +4,7 @@ import { type AppConfigFile, ConfigRefused, configNames, parseAppConfig } from '
 import { configTooLarge, maxConfigBytes } from '../../../policy/archives/archive-rules.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import type { Services } from '../../services.ts'
-import { isArchive, type Upload } from '../../v1/uploads.ts'
+import { isArchive, type Upload } from '../../uploads/uploads.ts'
 
 /** Inspects a stored archive and resolves to its configuration. Throws the code of whatever is wrong with the archive. */
 export async function archiveConfig(

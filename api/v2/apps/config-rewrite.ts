@@ -7,7 +7,7 @@ import { limits } from '../../../policy/limits.ts'
 import type { Exchange } from '../../http/exchange.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Services } from '../../services.ts'
-import { discard, storeUpload } from '../../v1/uploads.ts'
+import { discard, storeUpload } from '../../uploads/uploads.ts'
 import { queueCommit } from '../deploys/commits.ts'
 import { outcomeOf } from './command.ts'
 

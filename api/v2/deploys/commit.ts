@@ -3,9 +3,9 @@ import { appFile, commitPath, noCache } from '../../../policy/apps/app-paths.ts'
 import { assertNotLost, reauthenticate } from '../../pipeline/access.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { idempotencyErrors, idempotencyKeyOf, oncePerKey } from '../../pipeline/idempotent.ts'
-import { discard, isArchive, oneFile, uploadErrors } from '../../v1/uploads.ts'
+import { receiveAppFile } from '../../uploads/app-upload.ts'
+import { discard, isArchive, oneFile, uploadErrors } from '../../uploads/uploads.ts'
 import { configurationErrors } from '../apps/app-creation.ts'
-import { receiveAppFile } from './app-upload.ts'
 import { queueCommit } from './commits.ts'
 
 const auth = { scope: 'apps:deploy', permission: 'commit' } as const

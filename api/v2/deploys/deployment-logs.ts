@@ -13,7 +13,7 @@ import { streamed } from '../../http/respond.ts'
 import { streamSuccess } from '../../http/streamed-answer.ts'
 import { type Call, endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
-import { withLease } from '../../v1/blob-leases.ts'
+import { withLease } from '../../uploads/blob-leases.ts'
 
 type AppCall = Pick<Call<{ scope: null; permission: 'read' }>, 'app' | 'caller' | 'exchange'>
 

@@ -26,6 +26,7 @@ import { payloadText, type ReadDelivery } from '../../../policy/git/webhooks/del
 import {
   duplicateReply,
   fullReply,
+  queuedReply,
   unavailableReply,
   unknownReply,
   unsignedVerdict,
@@ -145,7 +146,8 @@ export async function acceptPush(
   const startedAt = performance.now() - spentMs
   const { db, pushes } = services
   const [deploymentId, operationId] = [newId(), newId()]
-  const push = { ...source, delivery, push: delivery.verdict, restart, deploymentId, operationId }
+  const reply = queuedReply({ ...delivery.verdict, deploymentId })
+  const push = { ...source, delivery, push: delivery.verdict, restart, deploymentId, operationId, reply }
   const commitBy = startedAt + acceptance.push.commitMs
   const answerBy = startedAt + acceptance.push.confirmMs
   /** Whatever became of this attempt: a delivery that another attempt has stored is a duplicate, if that can be found out in time. */

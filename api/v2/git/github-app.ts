@@ -6,7 +6,7 @@ import {
   linkRepository as saveRepositoryLink,
 } from '../../../db/git/git-links.ts'
 import { ApiError } from '../../../policy/errors.ts'
-import { isWithin } from '../../../policy/stated-bounds.ts'
+import { isLengthWithin } from '../../../policy/stated-bounds.ts'
 import { accessStill } from '../../pipeline/access.ts'
 import { auditWithin } from '../../pipeline/audit.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -17,7 +17,7 @@ const auth = { scope: 'apps:deploy', permission: 'deploy_webhook' } as const
 const named = z.string({ error: 'MISSING_REQUIRED_FIELDS' }).min(1, 'MISSING_REQUIRED_FIELDS')
 const maxBranchLength = 256
 const branch = named
-  .refine(text => isWithin(text, 0, maxBranchLength), 'INVALID_BRANCH_LENGTH')
+  .refine(text => isLengthWithin(text, 0, maxBranchLength), 'INVALID_BRANCH_LENGTH')
   .meta({ maxLength: maxBranchLength })
 
 /** Contract 6.14. One repository and branch belong to one application platform-wide; of many concurrent callers one wins. */

@@ -71,17 +71,17 @@ const unknown: Provider = {
 
 /** The provider of a delivery, by its headers. */
 export function providerOf(headers: DeliveryHeaders): Provider {
-  return providers.find(({ eventHeader }) => textOf(headers, eventHeader)) ?? unknown
+  return providers.find(({ eventHeader }) => headerText(headers, eventHeader)) ?? unknown
 }
 
 /** The event, in the provider's spelling; a delivery of an unknown provider is taken for a push. */
 export function eventOf(provider: Provider, headers: DeliveryHeaders): string {
-  return (textOf(headers, provider.eventHeader) ?? provider.pushEvent).slice(0, 100)
+  return (headerText(headers, provider.eventHeader) ?? provider.pushEvent).slice(0, 100)
 }
 
 /** The provider's id of the delivery, which stays the same when it is sent again; without one the SHA-256 of the body. */
 export function deliveryIdOf(provider: Provider, headers: DeliveryHeaders, body: Buffer): string {
-  const id = provider.deliveryHeaders.map(header => textOf(headers, header)).find(Boolean)
+  const id = provider.deliveryHeaders.map(header => headerText(headers, header)).find(Boolean)
   return id && id.length <= 255
     ? id
     : createHash('sha256')
@@ -89,7 +89,7 @@ export function deliveryIdOf(provider: Provider, headers: DeliveryHeaders, body:
         .digest('hex')
 }
 
-export function textOf(headers: DeliveryHeaders, name: string): string | undefined {
+export function headerText(headers: DeliveryHeaders, name: string): string | undefined {
   const value = headers[name]
   return (Array.isArray(value) ? value.join(', ') : value) || undefined
 }

@@ -22,12 +22,17 @@ export const unsignedVerdict = {
 } as const
 
 /** The reply to a stored push: its position in the queue (1 = next), known only once it is stored, goes between the two texts. */
-export const queuedReply = (push: { deploymentId: string; commit: string; branch: string }) => ({
+export interface QueuedReply {
+  status: number
+  aroundPlace: readonly [before: string, after: string]
+}
+
+export const queuedReply = (push: { deploymentId: string; commit: string; branch: string }): QueuedReply => ({
   status: 200,
   aroundPlace: [
     `queued: deployment ${push.deploymentId} of commit ${push.commit.slice(0, 7)} on ${push.branch}, position `,
     ' in the queue',
-  ] as const,
+  ],
 })
 
 export const duplicateReply = (deploymentId: string): WebhookReply => ({

@@ -1,5 +1,5 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
-import { type DeliveryHeaders, textOf } from './providers.ts'
+import { type DeliveryHeaders, headerText } from './providers.ts'
 
 /** Headers that carry an HMAC-SHA256 of the raw body in hex, after a prefix. */
 const hexSignatures = [
@@ -21,13 +21,13 @@ export function isSigned(secret: string, headers: DeliveryHeaders, body: Buffer,
   if (secret === '') return false
   const signatures = [...hexSignatureChecks(secret, headers, body), ...standardCheck(secret, headers, body, now)]
   if (signatures.length > 0) return signatures.every(Boolean)
-  const token = textOf(headers, 'x-gitlab-token')
+  const token = headerText(headers, 'x-gitlab-token')
   return token !== undefined && sameText(token, secret)
 }
 
 function hexSignatureChecks(secret: string, headers: DeliveryHeaders, body: Buffer): boolean[] {
   const present = hexSignatures.flatMap(({ header, prefix }) => {
-    const value = textOf(headers, header)
+    const value = headerText(headers, header)
     // GitHub sends SHA-1 in the header in which Bitbucket sends SHA-256.
     return value === undefined || value.startsWith('sha1=') ? [] : [{ value, prefix }]
   })
@@ -38,10 +38,10 @@ function hexSignatureChecks(secret: string, headers: DeliveryHeaders, body: Buff
 
 /** Standard Webhooks: `v1,<base64>` over `id.timestamp.body`, several during a rotation of the key. */
 function standardCheck(secret: string, headers: DeliveryHeaders, body: Buffer, now: Date): boolean[] {
-  const signatures = textOf(headers, 'webhook-signature')
+  const signatures = headerText(headers, 'webhook-signature')
   if (signatures === undefined) return []
-  const id = textOf(headers, 'webhook-id') ?? ''
-  const timestamp = textOf(headers, 'webhook-timestamp') ?? ''
+  const id = headerText(headers, 'webhook-id') ?? ''
+  const timestamp = headerText(headers, 'webhook-timestamp') ?? ''
   const isExpired = Math.abs(now.getTime() / 1000 - Number(timestamp)) > toleranceSeconds
   if (!/^\d{1,12}$/.test(timestamp) || isExpired) return [false]
   const key = secret.startsWith('whsec_') ? Buffer.from(secret.slice(6), 'base64') : secret

@@ -11,7 +11,7 @@ import {
   type HostTraits,
   tenantNetwork,
 } from '../../../activities/containers/spec.ts'
-import { residentBytes, statsBetween } from '../../../activities/containers/stats.ts'
+import { containerResidentBytes, statsBetween } from '../../../activities/containers/stats.ts'
 import type { Release } from '../../../activities/releases/release.ts'
 
 const host: HostTraits = { id: 'one', runtime: 'runc', configNames: [], buildProxy: null, caBundle: null }
@@ -291,10 +291,14 @@ test('memory that processes cannot give back is what the kernel lists as anonymo
     cpu_stats: { cpu_usage: { total_usage: 0 } },
     memory_stats: { usage: 1000, stats },
   })
-  t.is(residentBytes(at({ active_anon: 100, inactive_anon: 20, active_file: 500, inactive_file: 300 })), 120)
+  t.is(containerResidentBytes(at({ active_anon: 100, inactive_anon: 20, active_file: 500, inactive_file: 300 })), 120)
   const withGroups = { total_active_anon: 400, total_inactive_anon: 30, total_active_file: 500 }
-  t.is(residentBytes(at({ active_anon: 1, inactive_anon: 1, ...withGroups })), 430, 'of version 1, with child groups')
-  t.is(residentBytes(at({ inactive_file: 300 })), 700, 'where the kernel does not tell')
+  t.is(
+    containerResidentBytes(at({ active_anon: 1, inactive_anon: 1, ...withGroups })),
+    430,
+    'of version 1, with child groups',
+  )
+  t.is(containerResidentBytes(at({ inactive_file: 300 })), 700, 'where the kernel does not tell')
 })
 
 test('ranges of networks are parsed, compared and chosen without overlap', t => {

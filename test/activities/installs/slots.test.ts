@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { openInstallCache } from '../../../activities/installs/cache.ts'
-import { digestOf } from '../../../activities/installs/earlier.ts'
+import { installDigestOf } from '../../../activities/installs/earlier.ts'
 import { enterReading } from '../../../activities/installs/slots.ts'
 import { placement } from '../../../activities/placement/process.ts'
 import type { SnapshotRequest } from '../../../activities/snapshots/port.ts'
@@ -66,11 +66,17 @@ test('an account whose results are being read can place files, and leaves a slot
   t.timeout(60_000)
   const end = gate()
   const held = { digest: () => end.opened.then(() => ({ digest: 'd', bytes: 1, files: 1, pausedMs: 0 })) }
-  const waiting = [1, 2, 3].map(() => digestOf(held, '/x', 'bob', never))
+  const waiting = [1, 2, 3].map(() => installDigestOf(held, '/x', 'bob', never))
   t.deepEqual((await place(t, 'bob')).added, ['b'])
   t.is(
-    (await digestOf({ digest: async () => ({ digest: 'e', bytes: 1, files: 1, pausedMs: 0 }) }, '/y', 'carl', never))
-      .digest,
+    (
+      await installDigestOf(
+        { digest: async () => ({ digest: 'e', bytes: 1, files: 1, pausedMs: 0 }) },
+        '/y',
+        'carl',
+        never,
+      )
+    ).digest,
     'e',
   )
   const late = await enterReading('bob', never, 0.01).catch((error: Error) => error)

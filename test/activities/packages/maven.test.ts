@@ -1,6 +1,6 @@
 import test from 'ava'
 import { packageManagers } from '../../../policy/packages/registries.ts'
-import { quoted } from '../../../policy/runtimes/runtime.ts'
+import { quotedShell } from '../../../policy/runtimes/runtime.ts'
 import { type Files, textIn } from '../../kit/hosts/installs.ts'
 import { packageRegistry } from '../../kit/hosts/package-registry.ts'
 import { packageSteps } from '../../kit/hosts/package-steps.ts'
@@ -138,7 +138,7 @@ test('which files of a project keep Maven from the cache', async t => {
   const use = packageManagers.maven.use(new URL('http://10.1.0.1:21000/maven/'))
   const cases = [...plain, ...named].map(
     ([name, text]) =>
-      `rm -rf /tmp/p /tmp/.m2; mkdir -p /tmp/p && cd /tmp/p && mkdir -p "$(dirname ${name})" && printf '%s' ${quoted(text)} > ${name}; ` +
+      `rm -rf /tmp/p /tmp/.m2; mkdir -p /tmp/p && cd /tmp/p && mkdir -p "$(dirname ${name})" && printf '%s' ${quotedShell(text)} > ${name}; ` +
       `{ ${use}; } > /tmp/report; [ -s /tmp/report ] && echo named || cat /tmp/.m2/settings.xml; echo`,
   )
   let printed = ''

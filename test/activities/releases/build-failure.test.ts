@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import test from 'ava'
-import type { AppHostOptions } from '../../../activities/app-host-options.ts'
+import type { AppHostOptions } from '../../../activities/hosts/app-host-options.ts'
 import { withLastLines } from '../../../activities/releases/build-failure.ts'
 import { releaseFolders } from '../../../activities/releases/files.ts'
 import { installRelease } from '../../../activities/releases/install.ts'

@@ -1,12 +1,12 @@
 import test from 'ava'
 import fc from 'fast-check'
 import { xmlResult } from '../../../api/s3/xml.ts'
-import { childOf, childrenOf, readXml, textOf, type XmlElement } from '../../../api/s3/xml-in.ts'
+import { childOf, childrenOf, childText, readXml, type XmlElement } from '../../../api/s3/xml-in.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 
 const read = (document: string | Uint8Array): XmlElement => readXml(Buffer.from(document as string))
 /** The text of `Key` in a document that has this inside of it. */
-const keyOf = (inner: string): string | undefined => textOf(read(`<Delete><Key>${inner}</Key></Delete>`), 'Key')
+const keyOf = (inner: string): string | undefined => childText(read(`<Delete><Key>${inner}</Key></Delete>`), 'Key')
 
 test('documents are read as clients send them', t => {
   const namespace = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
@@ -15,16 +15,16 @@ test('documents are read as clients send them', t => {
   )
   t.is(deletion.name, 'Delete')
   t.deepEqual(
-    childrenOf(deletion, 'Object').map(object => textOf(object, 'Key')),
+    childrenOf(deletion, 'Object').map(object => childText(object, 'Key')),
     ['a', 'b'],
   )
-  t.is(textOf(deletion, 'Quiet'), 'true')
-  t.is(textOf(deletion, 'Absent'), undefined)
+  t.is(childText(deletion, 'Quiet'), 'true')
+  t.is(childText(deletion, 'Absent'), undefined)
   t.deepEqual(childrenOf(deletion, 'Absent'), [])
 
   const tagging = read('<Tagging><TagSet><Tag><Key>k</Key><Value/></Tag></TagSet></Tagging>')
   const tag = childOf(childOf(tagging, 'TagSet')!, 'Tag')!
-  t.deepEqual([textOf(tag, 'Key'), textOf(tag, 'Value')], ['k', ''])
+  t.deepEqual([childText(tag, 'Key'), childText(tag, 'Value')], ['k', ''])
   t.is(childOf(tagging, 'Tag'), undefined, 'not a child of the root')
 
   const bucket = read(`<CreateBucketConfiguration ${namespace}/>`)
@@ -36,7 +36,7 @@ test('an upload of 10,000 parts is read', t => {
   const document = xmlResult('CompleteMultipartUpload', { Part: Array(10_000).fill(part) })
   const parts = childrenOf(read(document), 'Part')
   t.is(parts.length, 10_000)
-  t.is(textOf(parts[9999]!, 'ETag'), part.ETag)
+  t.is(childText(parts[9999]!, 'ETag'), part.ETag)
 })
 
 test('prefixes are removed from names, and attributes are ignored', t => {
@@ -162,9 +162,9 @@ test('elements named like properties of Object.prototype are ordinary elements',
     '<__proto__ __proto__="x"><constructor>1</constructor><toString/><__proto__>2</__proto__></__proto__>',
   )
   t.is(root.name, '__proto__')
-  t.is(textOf(root, '__proto__'), '2')
-  t.is(textOf(root, 'constructor'), '1')
-  t.is(textOf(read('<a/>'), 'toString'), undefined)
+  t.is(childText(root, '__proto__'), '2')
+  t.is(childText(root, 'constructor'), '1')
+  t.is(childText(read('<a/>'), 'toString'), undefined)
   t.deepEqual(Object.keys(Object.prototype), [])
   t.is(Object.getPrototypeOf(root), Object.prototype)
 })
@@ -266,7 +266,7 @@ test('a document that xmlResult writes is read back unchanged', t => {
   const property = fc.property(fc.array(text), keys => {
     const root = read(xmlResult('Delete', { Object: keys.map(Key => ({ Key })) }))
     t.deepEqual(
-      childrenOf(root, 'Object').map(object => textOf(object, 'Key')),
+      childrenOf(root, 'Object').map(object => childText(object, 'Key')),
       keys,
     )
   })

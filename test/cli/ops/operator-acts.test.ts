@@ -1,7 +1,7 @@
 import test, { type ExecutionContext } from 'ava'
 import { authenticator } from '../../../api/pipeline/authenticate.ts'
 import { auditCommand } from '../../../cli/audit.ts'
-import { hostsCommand } from '../../../cli/hosts.ts'
+import { hostsCommand } from '../../../cli/hosts/hosts.ts'
 import { keysCommand } from '../../../cli/keys.ts'
 import { mailCommand } from '../../../cli/mail.ts'
 import { usersCommand } from '../../../cli/users.ts'

@@ -1,5 +1,6 @@
 import test from 'ava'
-import { databaseTestImages, needsDatabaseImages, prepareStandIn } from '../../../cli/services/images.ts'
+import { prepareStandIn } from '../../../cli/services/images.ts'
+import { databaseTestImages, needsDatabaseImages } from '../../../cli/test/database-images.ts'
 import { parseConfig } from '../../../policy/config.ts'
 import { recipes } from '../../../runtimes/recipes.ts'
 

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
 import { ownSettings } from '../../../cli/installation/installation.ts'
-import { browserBinary, findBrowser } from '../../../cli/services/browser.ts'
 import { answers } from '../../../cli/services/engine/answers.ts'
 import { ensureDocker } from '../../../cli/services/engine/docker.ts'
 import { nginxBinary, proxyProcess } from '../../../cli/services/proxy.ts'
 import { findProgram, installPackages, isRoot, MissingPart } from '../../../cli/services/system-packages.ts'
 import { temporalArguments } from '../../../cli/services/temporal.ts'
+import { browserBinary, findBrowser } from '../../../cli/test/browser.ts'
 import { parseConfig } from '../../../policy/config.ts'
 
 const noTargets = { api: [], blob: [], s3: [], files: [], public: [] }

@@ -32,7 +32,10 @@ test.serial('twenty concurrent uploads never pass the plan', async t => {
   const make = rows(db)
   await make.host('big', { memoryMb: 100_000 })
   const user = await make.user()
-  t.deepEqual(await outcomes(Array.from({ length: 20 }, () => make.app(user.id))), { created: 8, FEW_MEMORY: 12 })
+  t.deepEqual(await outcomes(Array.from({ length: 20 }, () => make.app(user.id))), {
+    created: 8,
+    INSUFFICIENT_MEMORY: 12,
+  })
   t.is(await usedMemoryMb(db, user.id), 4096)
 })
 
@@ -61,7 +64,7 @@ test.serial('full, draining and unreachable hosts are distinguished', async t =>
   await hosts.setDraining(db, 'big', true)
   t.deepEqual(await outcomes([make.app(user.id)]), { CLUSTER_MAINTENANCE_TRY_LATER: 1 })
   await make.host('small', { memoryMb: 600 })
-  t.deepEqual(await outcomes([make.app(user.id), make.app(user.id)]), { created: 1, FAILED_CLUSTER_SELECTION: 1 })
+  t.deepEqual(await outcomes([make.app(user.id), make.app(user.id)]), { created: 1, CLUSTER_SELECTION_FAILED: 1 })
   await db('hosts')
     .where({ id: 'small' })
     .update({ last_seen_at: new Date(Date.now() - 6000) })

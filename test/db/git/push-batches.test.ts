@@ -49,7 +49,7 @@ function push({ appId, ownerId }: Source, branch = 'main', more: Partial<PushDel
   return {
     ...{ webhookId: null, appId, ownerId, limitScale: 1, restart: true, push: verdict },
     delivery: { provider: 'github', event: 'push', deliveryId: newId(), branch, commit, verdict },
-    ...{ deploymentId: newId(), operationId: newId() },
+    ...{ deploymentId: newId(), operationId: newId(), reply: { status: 200, aroundPlace: ['place ', ''] } },
     ...more,
   }
 }

@@ -45,7 +45,7 @@ test.serial('an application that gives memory back keeps its disk reserved: a vo
   const { id } = (await app(4096)).app
   await shrinkApp(id, 512)
   t.is(await units(), 16)
-  await t.throwsAsync(app(3072), { code: 'FAILED_CLUSTER_SELECTION' }, 'the plan has memory, the host has no disk')
+  await t.throwsAsync(app(3072), { code: 'CLUSTER_SELECTION_FAILED' }, 'the plan has memory, the host has no disk')
   await app(1024)
   await shrinkApp(id, 2048)
   t.is(await units(), 20, 'what it takes back was reserved still')
@@ -106,7 +106,7 @@ test.serial('an account has disks for up to twice the memory of its plan, whatev
   await resize(id, 256)
   t.is(await units(), (2 * 4096 - 256) / 256)
   const message = /those of 7936 MB. Delete/
-  await t.throwsAsync(app(512), { code: 'FEW_MEMORY', message })
+  await t.throwsAsync(app(512), { code: 'INSUFFICIENT_MEMORY', message })
   await t.throwsAsync(make(512), { code: 'INSUFFICIENT_MEMORY', message })
   await resize(id, 3584)
   await resize(id, 256)

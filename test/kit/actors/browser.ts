@@ -1,7 +1,7 @@
 import test from 'ava'
 import puppeteer, { type Browser, type Page } from 'puppeteer-core'
-import { findBrowser } from '../../../cli/services/browser.ts'
 import { isRoot } from '../../../cli/services/system-packages.ts'
+import { findBrowser } from '../../../cli/test/browser.ts'
 
 /** One person before a browser that knows nothing of them yet: no cookie, storage or cache of another visitor. */
 export interface Visitor {

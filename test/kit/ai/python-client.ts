@@ -2,7 +2,7 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
-import { findOpenAiClient } from '../../../cli/services/clients/openai.ts'
+import { findOpenAiClient } from '../../../cli/test/clients/openai.ts'
 import { checkout } from '../command.ts'
 import type { Access, OpenAiClient, Outcome } from './openai-client.ts'
 

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { findDatabaseDrivers } from '../../../cli/services/clients/database-drivers.ts'
+import { findDatabaseDrivers } from '../../../cli/test/clients/database-drivers.ts'
 import type { EngineName } from '../../../policy/databases/engine.ts'
 import { checkout } from '../command.ts'
 import type { Program } from '../programs.ts'

@@ -2,7 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { signedRequest } from '../../../api/s3/signature/signed-request.ts'
 import { canonicalRequests, sha256Hex, signature, signingKey } from '../../../api/s3/signature/signing.ts'
-import { readXml, textOf } from '../../../api/s3/xml-in.ts'
+import { childText, readXml } from '../../../api/s3/xml-in.ts'
 import { s3Errors } from '../../../policy/s3/s3-errors.ts'
 
 /** A request byte for byte, as no client library would send it. Header values are Latin-1. */
@@ -229,7 +229,7 @@ export function wrongAnswer({ method }: RawRequest, answer: RawAnswer): string |
   if (headers.get('content-type') !== 'application/xml') return `${status} has the type ${headers.get('content-type')}`
   try {
     const error = readXml(body)
-    const code = textOf(error, 'Code') ?? ''
+    const code = childText(error, 'Code') ?? ''
     const isListed = error.name === 'Error' && s3Errors[code as keyof typeof s3Errors]?.[0] === status
     return isListed ? undefined : `${status} ${body}`
   } catch {

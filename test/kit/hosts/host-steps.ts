@@ -1,6 +1,6 @@
 import { appHostActivities } from '../../../activities/app-host.ts'
-import type { AppHostOptions } from '../../../activities/app-host-options.ts'
 import { appSnapshotActivities } from '../../../activities/app-snapshots.ts'
+import type { AppHostOptions } from '../../../activities/hosts/app-host-options.ts'
 import { snapshotSlots } from '../../../activities/snapshots/snapshot-slots.ts'
 import { appLocks } from '../../../activities/steps/app-locks.ts'
 import type { Db } from '../../../db/database.ts'

@@ -1,7 +1,7 @@
 import test, { type ExecutionContext } from 'ava'
-import type { AppHostOptions } from '../../../activities/app-host-options.ts'
 import type { ContainerSpec } from '../../../activities/containers/port.ts'
 import { buildNetwork } from '../../../activities/containers/spec.ts'
+import type { AppHostOptions } from '../../../activities/hosts/app-host-options.ts'
 import type { PackageCacheOptions } from '../../../activities/packages/process.ts'
 import { packageManagers } from '../../../policy/packages/registries.ts'
 import { installingHosts } from './installs.ts'

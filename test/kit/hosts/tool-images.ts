@@ -1,4 +1,4 @@
-import type { AppHostOptions } from '../../../activities/app-host-options.ts'
+import type { AppHostOptions } from '../../../activities/hosts/app-host-options.ts'
 import type { Recipe } from '../../../runtimes/recipe.ts'
 
 /** Tools of languages whose images only a registry has, from packages of the distribution, for tests of what builds give to these tools. */

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { readdir, readlink } from 'node:fs/promises'
-import { factsOf } from '../../../api/v1/small-bodies.ts'
+import { factsOf } from '../../../api/uploads/small-bodies.ts'
 import { transaction } from '../../../db/database.ts'
 import { type NewObject, type ObjectRow, storeObject } from '../../../db/objects/objects.ts'
 import * as segments from '../../../db/objects/segments.ts'

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { issueCertificate, makeAuthority } from '../../../activities/certificates/authority.ts'
 import { unusedPort } from '../../../cli/installation/ports.ts'
-import { pebbleBinary } from '../../../cli/services/pebble.ts'
+import { pebbleBinary } from '../../../cli/test/pebble.ts'
 import { comesTrue } from '../comes-true.ts'
 
 export interface PebbleOptions {

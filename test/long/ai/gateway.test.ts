@@ -1,7 +1,7 @@
 import test from 'ava'
 import { ensureToyModel } from '../../../cli/services/toy-model.ts'
 import { parseConfig } from '../../../policy/config.ts'
-import { openChatCalls } from '../../../workers/chat-calls.ts'
+import { openChatCalls } from '../../../workers/adapters/chat-calls.ts'
 import { openLlama } from '../../../workers/toy-model/llama.ts'
 import type { TextGenerator } from '../../../workers/toy-model/text-generator.ts'
 import { serveToyModel } from '../../../workers/toy-model/toy-server.ts'

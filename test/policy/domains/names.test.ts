@@ -1,7 +1,7 @@
 import test from 'ava'
 import fc from 'fast-check'
 import { parseConfig } from '../../../policy/config.ts'
-import { customHostname, isWithin, platformDomains, storedName } from '../../../policy/domains/names.ts'
+import { customHostname, isHostnameWithin, platformDomains, storedName } from '../../../policy/domains/names.ts'
 import { ApiError } from '../../../policy/errors.ts'
 
 const own = ['berth.example', 'apps.berth-apps.com']
@@ -137,7 +137,7 @@ test('a stored name is always in normal form and never a name of the platform', 
       if (/^[A-Z]/.test(hostname)) return
       t.regex(hostname, /^[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})+$/)
       t.is(answer(hostname), hostname)
-      t.false(own.some(domain => isWithin(hostname, domain)))
+      t.false(own.some(domain => isHostnameWithin(hostname, domain)))
     }),
     { numRuns: 500 },
   )

@@ -1,7 +1,8 @@
 import type { limitConnections } from '../../../activities/containers/network-rules.ts'
-import type { ListedContainer } from '../../../activities/containers/port.ts'
+import type { ContainerState, ListedContainer } from '../../../activities/containers/port.ts'
 import { databaseRole } from '../../../activities/databases/names.ts'
 import { EngineUnavailable } from '../../../activities/databases/port.ts'
+import { singleFlight } from '../../../lib/async/single-flight.ts'
 import { BandwidthKeeper, type BandwidthKeeperOptions } from '../bandwidth-keeper.ts'
 import { OutputReaders, type OutputReadersOptions } from '../output-readers.ts'
 import { EachRun } from '../watch/each-run.ts'
@@ -26,8 +27,8 @@ export function databaseBounds(options: DatabaseBoundsOptions, signal: AbortSign
   const { log, limitConnections, adopt, now } = options
   let looks = 0
   // What one look has seen is inspected after it: a container that was replaced since an earlier one is another.
-  const inspect = shared((key: string) => options.engine.inspect(key.slice(key.indexOf(' ') + 1)))
-  const engine = { inspect: (name: string) => inspect(`${looks} ${name}`) }
+  const inspect = singleFlight<ContainerState | null>()
+  const engine = { inspect: (name: string) => inspect(`${looks} ${name}`, () => options.engine.inspect(name)) }
   const readers = new OutputReaders({ ...options, residents }, signal)
   const bandwidths = new BandwidthKeeper({ ...options, residents, engine })
   const connections = new EachRun({
@@ -48,17 +49,5 @@ export function databaseBounds(options: DatabaseBoundsOptions, signal: AbortSign
     looks++
     readers.see(present, ids)
     for (const each of [bandwidths, connections, adopted]) void each.see(present, ids)
-  }
-}
-
-/** Calls with one key share the one that is under way: what is done once for each run is done for the same run at the same moment. */
-function shared<T>(work: (key: string) => Promise<T>): (key: string) => Promise<T> {
-  const underWay = new Map<string, Promise<T>>()
-  return key => {
-    const present = underWay.get(key)
-    if (present) return present
-    const begun = work(key).finally(() => underWay.delete(key))
-    underWay.set(key, begun)
-    return begun
   }
 }

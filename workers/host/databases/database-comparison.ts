@@ -4,6 +4,7 @@ import { isDatabaseInUse } from '../../../db/databases/database-lookups.ts'
 import { type HostDatabase, listDatabasesOfHost, loadDatabase } from '../../../db/databases/databases.ts'
 import { bringBackStrays, type StrayOptions, sweepStrays } from '../host-strays.ts'
 import { apart, settleEach } from '../watch/apart.ts'
+import { containersOf } from '../watch/containers-of.ts'
 import { databaseOf, databaseResidents, graceSeconds, type ResidentsOptions } from './database-residents.ts'
 import { type SettlementOptions, settleDatabase } from './database-settlement.ts'
 
@@ -35,9 +36,10 @@ export async function compareSomeDatabases(
   options: DatabaseComparisonOptions,
   ids: ReadonlySet<string>,
 ): Promise<{ unsettled: Set<string>; hasStrays: boolean }> {
-  const { db, hostId } = options
+  const { db, engine, hostId } = options
   if (ids.size === 0) return { unsettled: new Set(), hasStrays: false }
-  const containers = await containersOf(options, ids)
+  const listAll = () => allContainers(options)
+  const containers = await containersOf({ engine, hostId, label: labels.database, listAll }, ids)
   options.onContainers?.(containers, ids)
   const { rows, unsettled } = await compare(options, containers, () => listDatabasesOfHost(db, hostId, [...ids]))
   const known = new Set(rows.map(({ id }) => id))
@@ -50,17 +52,6 @@ export async function compareSomeDatabases(
 async function allContainers({ engine, hostId }: DatabaseComparisonOptions): Promise<ListedContainer[]> {
   const lists = [databaseRole, databaseJobRole].map(role => engine.list({ [labels.host]: hostId, [labels.role]: role }))
   return (await Promise.all(lists)).flat()
-}
-
-/** Above this number of databases a list of all is faster. */
-const maxLists = 20
-
-async function containersOf(options: DatabaseComparisonOptions, ids: ReadonlySet<string>): Promise<ListedContainer[]> {
-  if (ids.size > maxLists) return (await allContainers(options)).filter(container => ids.has(databaseOf(container)))
-  const { engine, hostId } = options
-  const containers: ListedContainer[] = []
-  for (const id of ids) containers.push(...(await engine.list({ [labels.host]: hostId, [labels.database]: id })))
-  return containers
 }
 
 /** `containers` were listed before the rows are read. */

@@ -8,6 +8,7 @@ import { isDatabaseInUse } from '../../../db/databases/database-lookups.ts'
 import { takeReturn } from '../../../db/databases/database-restarts.ts'
 import * as databases from '../../../db/databases/databases.ts'
 import * as operations from '../../../db/operations/operations.ts'
+import { dayMs } from '../../../lib/time.ts'
 import { engines } from '../../../policy/databases/engines.ts'
 import { strayTerms } from '../../../policy/hosts/strays.ts'
 import type { Residents } from '../watch/residents.ts'
@@ -79,7 +80,7 @@ function isKept(row: databases.DatabaseRow, generation: number): boolean {
 
 /** When the volume before a restore counts as lost if it cannot be mounted: it is retained as long as what no row knows. */
 const givenUp = ({ retired_until: until }: databases.DatabaseRow): Date =>
-  new Date((until?.getTime() ?? 0) + strayTerms.keptDays * 86_400_000)
+  new Date((until?.getTime() ?? 0) + strayTerms.keptDays * dayMs)
 
 /** Queues the start of a database that is to run and does not, unless its row changed since it was `seen`; it counts as ended at `endedAt`. */
 export const bringBack = (db: Db, seen: databases.HostDatabase, endedAt: Date): Promise<void> =>

@@ -1,4 +1,4 @@
-import { escape as quoted } from 'mysql2'
+import { escape as quotedSql } from 'mysql2'
 import { customerUser } from '../../../../policy/databases/connection-url.ts'
 import { mysqlVerifier } from './mysql-verifier.ts'
 
@@ -36,7 +36,7 @@ const model = "'berth_model'@'localhost'"
 
 /** Statements that make the customer's account what it should be, whatever its owner changed. The password appears as its verifier only. */
 export function accountStatements(password: string): string[] {
-  const identified = `IDENTIFIED WITH caching_sha2_password AS ${quoted(mysqlVerifier(password))}`
+  const identified = `IDENTIFIED WITH caching_sha2_password AS ${quotedSql(mysqlVerifier(password))}`
   return [
     `CREATE USER IF NOT EXISTS ${account} ${identified} REQUIRE SSL`,
     [
@@ -59,7 +59,8 @@ export function accountStatements(password: string): string[] {
 /** Accounts that the server would prefer to the customer's for some addresses. */
 export const selectShadows = `SELECT user, host FROM mysql.user WHERE (user = '${customerUser}' AND host <> '%') OR user = ''`
 
-export const dropAccount = (user: string, host: string): string => `DROP USER IF EXISTS ${quoted(user)}@${quoted(host)}`
+export const dropAccount = (user: string, host: string): string =>
+  `DROP USER IF EXISTS ${quotedSql(user)}@${quotedSql(host)}`
 
 /** Lists all connections; ours come through the socket, which is this host. */
 export const selectConnections = 'SHOW PROCESSLIST'

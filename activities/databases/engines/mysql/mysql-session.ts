@@ -100,6 +100,6 @@ async function* batches(connection: Connection, statement: string): AsyncGenerat
 export const named = (name: string): string => `\`${name.replaceAll('`', '``')}\``
 
 /** A text as it stands in a statement. */
-export const quoted = (text: string): string => escaped(text)
+export const quotedSql = (text: string): string => escaped(text)
 
 export const textOfCell = (cell: Buffer | null | undefined): string => cell?.toString('utf8') ?? ''

@@ -8,7 +8,7 @@ import { type DatabaseContents, DumpCorrupt, DumpPrevented, dumpPlace, type Engi
 import { diskSpace } from '../../disk-space.ts'
 import { places } from '../../port.ts'
 import { asPlatform, numberIn } from './redis.ts'
-import { digestOf } from './redis-digest.ts'
+import { redisDigestOf } from './redis-digest.ts'
 import { discardDumps, discardLeftDump, dumpFile, emptyDumps } from './redis-drafts.ts'
 
 const { copy: copySeconds } = databaseSeconds
@@ -56,7 +56,7 @@ export const redisContentsWithin = (scriptSeconds: number): DatabaseContents => 
 
   async load() {},
 
-  digest: engine => asPlatform(engine, { seconds: copySeconds }, redis => digestOf(redis)),
+  digest: engine => asPlatform(engine, { seconds: copySeconds }, redis => redisDigestOf(redis)),
 })
 
 export const redisContents = redisContentsWithin(databaseSeconds.script)

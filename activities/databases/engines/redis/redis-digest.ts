@@ -22,7 +22,7 @@ const usualLimits: DigestLimits = { remembered: 1_000_000, pageBytes: 8 * MiB, n
  * expire are left out: a copy that is made later has fewer of them. No other client may write meanwhile. Rejects with
  * DumpPrevented for what cannot be read in parts and is larger than the limits: this process reads the databases of all accounts.
  */
-export async function digestOf(redis: Redis, some: Partial<DigestLimits> = {}): Promise<string> {
+export async function redisDigestOf(redis: Redis, some: Partial<DigestLimits> = {}): Promise<string> {
   const limits = { ...usualLimits, ...some }
   boundReplies(redis, limits.replyBytes)
   const digest = createHash('sha256')

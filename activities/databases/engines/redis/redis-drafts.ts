@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { open, opendir, unlink } from 'node:fs/promises'
 import { ignoreError } from '../../../../lib/async/ignore-error.ts'
-import { codeOf } from '../../../../lib/folders/disk-names.ts'
+import { codeOf } from '../../../../lib/folders/error-codes.ts'
 
 export const dumpFile = 'dump.rdb'
 /** Names that are looked at for what Redis has left, which are a few. */

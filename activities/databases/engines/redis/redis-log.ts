@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { MiB } from '../../../../lib/bytes.ts'
-import { codeOf, unreachable } from '../../../../lib/folders/disk-names.ts'
+import { codeOf, unreachable } from '../../../../lib/folders/error-codes.ts'
 import { Tree } from '../../../../lib/folders/tree.ts'
 
 const folderName = 'appendonlydir'

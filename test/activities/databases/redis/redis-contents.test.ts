@@ -7,7 +7,7 @@ import { DumpPrevented, type EngineJob } from '../../../../activities/databases/
 import { contentsOf } from '../../../../activities/databases/engines/contents.ts'
 import { asPlatform, redisEngine } from '../../../../activities/databases/engines/redis/redis.ts'
 import { redisContentsWithin } from '../../../../activities/databases/engines/redis/redis-contents.ts'
-import { digestOf } from '../../../../activities/databases/engines/redis/redis-digest.ts'
+import { redisDigestOf } from '../../../../activities/databases/engines/redis/redis-digest.ts'
 import type { DigestLimits } from '../../../../activities/databases/engines/redis/redis-sums.ts'
 import { withTimeout } from '../../../../lib/async/timeout.ts'
 import { MiB } from '../../../../lib/bytes.ts'
@@ -306,7 +306,7 @@ test.serial(
             largest = Math.max(largest, bytesIn(reply))
             return reply
           }) as typeof callBuffer
-          return digestOf(redis, limits)
+          return redisDigestOf(redis, limits)
         }),
       )
     const usual = await digest()
@@ -322,7 +322,7 @@ test.serial(
 test.serial('redis: what a digest would have to read as a whole is refused when it is large', async t => {
   const database = await serving()
   const digest = (limits: Partial<DigestLimits>) => () =>
-    database.locally(local => asPlatform(local, { seconds: 60 }, redis => digestOf(redis, limits)))
+    database.locally(local => asPlatform(local, { seconds: 60 }, redis => redisDigestOf(redis, limits)))
   const few = digest({ names: 4, remembered: 4 })
   const group = (number: number): Command => ['XGROUP', 'CREATE', 'groups', `group${number}`, '0', 'MKSTREAM']
   const consumer = (number: number): Command => ['XGROUP', 'CREATECONSUMER', 'groups', 'group1', `consumer${number}`]

@@ -2,7 +2,7 @@ import test from 'ava'
 import type { Rule } from '../../../../policy/objects/blob-rules.ts'
 import { blobSettings } from '../../../../policy/objects/blob-settings.ts'
 import { copyTarget } from '../../../../policy/objects/object-copy.ts'
-import { isWithin, prefixLimits } from '../../../../policy/objects/prefix-limits.ts'
+import { isKeyWithin, prefixLimits } from '../../../../policy/objects/prefix-limits.ts'
 import { type Uploader, uploadTerms } from '../../../../policy/objects/uploads/upload-terms.ts'
 import { uploadedFile } from '../../../../policy/objects/uploads/uploaded-file.ts'
 
@@ -113,9 +113,9 @@ test('a list of types may contain any two-part type, in any case', t => {
 test('prefixes of a limited key match whole folders', t => {
   t.deepEqual(prefixLimits(['a/b', 'c/', 'c']), ['a/b/', 'c/'])
   for (const wrong of [[''], ['/a'], ['a', '../b']]) t.is(prefixLimits(wrong), undefined, wrong.join())
-  t.true(isWithin(['a/b/'], 'a/b/c.txt'))
-  for (const key of ['a/bc.txt', 'a/b', 'a/c.txt', '']) t.false(isWithin(['a/b/'], key), key)
-  t.true(isWithin(null, 'anything'))
+  t.true(isKeyWithin(['a/b/'], 'a/b/c.txt'))
+  for (const key of ['a/bc.txt', 'a/b', 'a/c.txt', '']) t.false(isKeyWithin(['a/b/'], key), key)
+  t.true(isKeyWithin(null, 'anything'))
 })
 
 test('a copy inherits what is not given, and its source is never its destination', t => {

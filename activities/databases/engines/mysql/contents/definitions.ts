@@ -1,4 +1,4 @@
-import { type MysqlSession, named, quoted, textOfCell } from '../mysql-session.ts'
+import { type MysqlSession, named, quotedSql, textOfCell } from '../mysql-session.ts'
 
 /** Schemas of the server itself. */
 const ownSchemas = "('mysql', 'sys', 'information_schema', 'performance_schema')"
@@ -57,7 +57,7 @@ export async function tablesOf(
   database: string,
 ): Promise<{ name: string; isTransactional: boolean }[]> {
   const rows = await session.rows(
-    `SELECT table_name, engine FROM information_schema.tables WHERE table_schema = ${quoted(database)} AND table_type = 'BASE TABLE' ORDER BY CAST(table_name AS BINARY)`,
+    `SELECT table_name, engine FROM information_schema.tables WHERE table_schema = ${quotedSql(database)} AND table_type = 'BASE TABLE' ORDER BY CAST(table_name AS BINARY)`,
   )
   return rows.map(([name, engine]) => ({ name: textOfCell(name), isTransactional: textOfCell(engine) === 'InnoDB' }))
 }
@@ -71,7 +71,7 @@ export async function createTable(session: MysqlSession, database: string, name:
 export async function columnsOf(session: MysqlSession, database: string, table: string): Promise<Column[]> {
   const rows = await session.rows(
     `SELECT column_name, data_type, character_set_name, generation_expression <> '' FROM information_schema.columns
-     WHERE table_schema = ${quoted(database)} AND table_name = ${quoted(table)} ORDER BY ordinal_position`,
+     WHERE table_schema = ${quotedSql(database)} AND table_name = ${quotedSql(table)} ORDER BY ordinal_position`,
   )
   return rows.map(([name, type, charset, generated]) => ({
     name: textOfCell(name),
@@ -85,7 +85,7 @@ export async function columnsOf(session: MysqlSession, database: string, table: 
 export async function routinesOf(session: MysqlSession, database: string): Promise<Program[]> {
   const programs: Program[] = []
   const routines = await session.rows(
-    `SELECT routine_type, routine_name FROM information_schema.routines WHERE routine_schema = ${quoted(database)}
+    `SELECT routine_type, routine_name FROM information_schema.routines WHERE routine_schema = ${quotedSql(database)}
      ORDER BY routine_type, CAST(routine_name AS BINARY)`,
   )
   for (const [type, name] of routines)
@@ -97,7 +97,7 @@ export async function routinesOf(session: MysqlSession, database: string): Promi
 export async function triggersOf(session: MysqlSession, database: string): Promise<Program[]> {
   const programs: Program[] = []
   const triggers = await session.rows(
-    `SELECT trigger_name, action_order FROM information_schema.triggers WHERE trigger_schema = ${quoted(database)}
+    `SELECT trigger_name, action_order FROM information_schema.triggers WHERE trigger_schema = ${quotedSql(database)}
      ORDER BY CAST(event_object_table AS BINARY), action_timing, event_manipulation, action_order`,
   )
   for (const [name, place] of triggers)
@@ -112,7 +112,7 @@ export async function eventsOf(session: MysqlSession, database: string): Promise
   const programs: Program[] = []
   const events = await session.rows(
     `SELECT event_name, execute_at IS NOT NULL OR ends IS NOT NULL, on_completion FROM information_schema.events
-     WHERE event_schema = ${quoted(database)} ORDER BY CAST(event_name AS BINARY)`,
+     WHERE event_schema = ${quotedSql(database)} ORDER BY CAST(event_name AS BINARY)`,
   )
   for (const [name, ends, completion] of events) {
     const kept = textOfCell(completion) === 'PRESERVE' ? 'and is kept' : 'and is dropped'
@@ -154,7 +154,7 @@ export async function viewsOf(session: MysqlSession, databases: string[]): Promi
   const views = new Map<string, View>()
   for (const database of databases) {
     const rows = await session.rows(
-      `SELECT table_name, view_definition FROM information_schema.views WHERE table_schema = ${quoted(database)} ORDER BY CAST(table_name AS BINARY)`,
+      `SELECT table_name, view_definition FROM information_schema.views WHERE table_schema = ${quotedSql(database)} ORDER BY CAST(table_name AS BINARY)`,
     )
     for (const [name, query] of rows.map(row => row.map(textOfCell))) {
       const program = await shown(session, 'VIEW', database, name!)
@@ -189,7 +189,7 @@ const missing = new Set([
 
 async function canBePrepared(session: MysqlSession, query: string): Promise<boolean> {
   try {
-    await session.rows(`PREPARE of_view FROM ${quoted(query)}`)
+    await session.rows(`PREPARE of_view FROM ${quotedSql(query)}`)
     await session.rows('DEALLOCATE PREPARE of_view')
     return true
   } catch (error) {

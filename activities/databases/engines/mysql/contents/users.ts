@@ -1,5 +1,5 @@
 import { customerUser } from '../../../../../policy/databases/connection-url.ts'
-import { type MysqlSession, named, quoted, textOfCell } from '../mysql-session.ts'
+import { type MysqlSession, named, quotedSql, textOfCell } from '../mysql-session.ts'
 import { platformUsers } from '../mysql-settings.ts'
 
 /** A user or role that the customer made. No password, and nothing that was derived from one. */
@@ -35,7 +35,7 @@ const mainUser: User = { user: customerUser, host: '%', role: false, terms: '', 
 export async function usersOf(session: MysqlSession, leftOut: readonly Named[]): Promise<User[]> {
   const rows = await session.rows(
     `SELECT user, host, account_locked = 'Y' AND authentication_string = '' FROM mysql.user
-     WHERE NOT (host = 'localhost' AND user IN (${ownUsers.map(name => quoted(name)).join(', ')})) AND (user <> ${quoted(customerUser)} OR host = '%')
+     WHERE NOT (host = 'localhost' AND user IN (${ownUsers.map(name => quotedSql(name)).join(', ')})) AND (user <> ${quotedSql(customerUser)} OR host = '%')
      ORDER BY CAST(user AS BINARY), CAST(host AS BINARY)`,
   )
   const users: User[] = rows.some(([user]) => textOfCell(user) === customerUser) ? [] : [mainUser]
@@ -47,7 +47,7 @@ export async function usersOf(session: MysqlSession, leftOut: readonly Named[]):
     const existing: string[] = []
     for (const grant of grants) if (await concernsSomething(session, grant, leftOut)) existing.push(grant)
     const roles = await session.rows(
-      `SELECT default_role_user, default_role_host FROM mysql.default_roles WHERE user = ${quoted(user!)} AND host = ${quoted(host!)}`,
+      `SELECT default_role_user, default_role_host FROM mysql.default_roles WHERE user = ${quotedSql(user!)} AND host = ${quotedSql(host!)}`,
     )
     users.push({
       ...{ user: user!, host: host!, role: role === '1', terms: main ? '' : termsOf(textOfCell(shown![0])) },
@@ -75,7 +75,7 @@ async function concernsSomething(session: MysqlSession, grant: string, leftOut: 
   const [, kind, ...names] = object
   const [database, name] = names.map(each => each!.replaceAll('``', '`')) as [string, string]
   if (!kind && leftOut.some(view => view.database === database && view.name === name)) return false
-  const [where, is] = [quoted(database), quoted(name)]
+  const [where, is] = [quotedSql(database), quotedSql(name)]
   const rows = await session.rows(
     kind
       ? `SELECT 1 FROM information_schema.routines WHERE routine_type = '${kind.trim()}' AND routine_schema = ${where} AND routine_name = ${is}`
