@@ -42,13 +42,13 @@ export async function findMailOf(
 /** Queues a mail, or nothing, with the same statements, so that the time taken does not reveal which. Nothing without an account. */
 export async function queueMailIf<T extends TemplateName>(
   db: Db,
-  wanted: boolean,
+  condition: boolean,
   { userId, template, fields }: Omit<NewMail<T>, 'userId' | 'once' | 'onceInHours'> & { userId: string | null },
 ): Promise<void> {
   await db.raw(
     `insert into mails (id, user_id, template, fields)
      select :id, :userId::text, :template, :fields::jsonb where :wanted::boolean and :userId::text is not null`,
-    { id: newId(), userId, template, fields: JSON.stringify(fields), wanted },
+    { id: newId(), userId, template, fields: JSON.stringify(fields), wanted: condition },
   )
   await db.raw(`select pg_notify('mails', '')`)
 }
