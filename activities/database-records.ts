@@ -126,8 +126,8 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
           'ACTION_FAILED',
           'The memory was changed too late, and the former one is set again.',
         )
-        const { ramMb: asked, name } = (await operations.findOperation(trx, id))?.input ?? {}
-        const ramMb = Number(asked)
+        const { ramMb: requestedMb, name } = (await operations.findOperation(trx, id))?.input ?? {}
+        const ramMb = Number(requestedMb)
         await databases.recordDatabaseMemory(trx, databaseId, { ramMb, cpu: cpusFor(ramMb), name })
         if (started) await serves(trx, databaseId, started)
         await operations.finishOperation(trx, id, { state: 'success' })
@@ -191,11 +191,11 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
 
     /** Gives the row its earlier password generation back; resolves to the one that the operation wanted. */
     async revertRotation(operation: DatabaseOperation): Promise<number> {
-      let wanted = 0
+      let generation = 0
       await fence(operation, async (trx, { id, databaseId }) => {
-        wanted = await revertRotation(trx, id, databaseId)
+        generation = await revertRotation(trx, id, databaseId)
       })
-      return wanted
+      return generation
     },
   }
 }

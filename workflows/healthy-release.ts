@@ -12,10 +12,10 @@ import type { Host } from './lane-steps.ts'
 export async function startHealthy(
   { build }: Host,
   release: LaneOperation['release'],
-  begun?: StartedContainer,
+  earlierStart?: StartedContainer,
 ): Promise<{ started: StartedContainer; unhealthy: Unhealthy | null }> {
   for (let starts = 1; ; starts++) {
-    const started = (starts === 1 && begun) || (await build.startRelease(release))
+    const started = (starts === 1 && earlierStart) || (await build.startRelease(release))
     const unhealthy = started.answered ? null : await build.passHealthGate(release, started)
     const again = unhealthy?.gone && starts < gateStarts && patched('removed-is-started-again')
     if (!again) return { started, unhealthy }

@@ -109,8 +109,8 @@ function clientRules(
   shares: ConnectionShares,
   { range, gateway }: Pick<StartedContainer, 'range' | 'gateway'>,
 ): string[] {
-  const above = (most: number, prefix: 0 | 32) =>
-    `-p tcp -m connlimit --connlimit-above ${most} --connlimit-saddr --connlimit-mask ${prefix} -j REJECT --reject-with tcp-reset`
+  const above = (max: number, prefix: 0 | 32) =>
+    `-p tcp -m connlimit --connlimit-above ${max} --connlimit-saddr --connlimit-mask ${prefix} -j REJECT --reject-with tcp-reset`
   return [
     `-A clients -s ${gateway} -g outside`,
     `-A clients -s ${range} ${above(shares.owner, 0)}`,

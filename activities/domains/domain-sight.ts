@@ -109,11 +109,11 @@ function unanswered({ hostname, owner_id }: DomainRow, trouble: string | null): 
   return { code: 'answerMissing', message: trouble === null ? advice : `${advice} ${trouble}` }
 }
 
-const known = (sighting: Sighting): boolean | null => (sighting === 'failed' ? null : sighting === 'seen')
+const factOf = (sighting: Sighting): boolean | null => (sighting === 'failed' ? null : sighting === 'seen')
 
 const factsOf = ({ txt, cname, points }: Seen) => ({
-  txtSeen: known(txt),
-  cnameSeen: known(cname),
+  txtSeen: factOf(txt),
+  cnameSeen: factOf(cname),
   // Where no question is answered, what was seen before stays.
   points: points === null && txt === 'failed' && cname === 'failed' ? null : points !== null,
 })

@@ -94,9 +94,9 @@ export async function readPrepared(folders: ReleaseFolders): Promise<Prepared | 
 export async function isPreparedFor(
   folders: ReleaseFolders,
   { deploymentId }: Prepared,
-  wanted: string | null,
+  expected: string | null,
 ): Promise<boolean> {
-  if (deploymentId !== undefined) return deploymentId === wanted
+  if (deploymentId !== undefined) return deploymentId === expected
   const records = [recordNames.journal, recordNames.before, recordNames.first].map(name =>
     exists(join(folders.root, name)),
   )

@@ -65,10 +65,10 @@ async function undo(start: string, { yes, wait, json }: ActOptions): Promise<voi
     const change = await lastChange(db, id)
     await confirm(prospect(database, change), yes)
     const operation = await performAct(place, database, 'databases.undo', queueUndo)
-    const kept = (await findOperatedDatabase(db, id))?.retired_until
+    const retiredUntil = (await findOperatedDatabase(db, id))?.retired_until
     const words = [
       `The database ${oneLine(name)} has the data from before ${change}.`,
-      `What it had until now is kept${kept ? ` until ${clock(kept)}Z` : ''}: berth databases undo ${id.slice(0, 8)} brings it back.`,
+      `What it had until now is kept${retiredUntil ? ` until ${clock(retiredUntil)}Z` : ''}: berth databases undo ${id.slice(0, 8)} brings it back.`,
     ]
     report(operation, words.join('\n'), json)
   })

@@ -51,7 +51,7 @@ export interface Seen {
   /** Those of this kind, at least. */
   containers: readonly ListedContainer[]
   /** Keys of the rows. */
-  known: ReadonlySet<string>
+  rowKeys: ReadonlySet<string>
   /** Keys of those that are known again and not restored yet. */
   aside: ReadonlySet<string>
 }
@@ -63,7 +63,7 @@ export interface Seen {
 export async function sweepStrays<Row>(
   options: StrayOptions,
   residents: Residents<Row>,
-  { containers, known, aside }: Seen,
+  { containers, rowKeys, aside }: Seen,
 ): Promise<void> {
   const { volumes, log, strays = blankBook, now = Date.now } = options
   const { keyOf, ownsVolume, lockOf, subjectOf, words } = residents
@@ -74,7 +74,7 @@ export async function sweepStrays<Row>(
   for (const [key, note] of Object.entries(notes)) if (note.removed === undefined && ownsVolume(key)) keys.add(key)
 
   const sides: Record<Residence, string[]> = { known: [], gone: [], unknown: [] }
-  for (const key of keys) sides[known.has(key) ? 'known' : await residents.residence(key)].push(key)
+  for (const key of keys) sides[rowKeys.has(key) ? 'known' : await residents.residence(key)].push(key)
   const decision = decideStrays(sides.unknown, sides.known.length + sides.gone.length, notes, now())
   if (decision.wrongDatabase)
     log.error(

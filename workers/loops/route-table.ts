@@ -102,8 +102,8 @@ async function hold(edge: Edge, old: Route): Promise<boolean> {
 export async function namesWithWrongRoute(tables: Tables): Promise<string[]> {
   const { db, edge } = tables
   const present = new Map((await edge.listRoutes()).map(route => [route.host, route]))
-  const wanted = (await apps.listServingApps(db)).map(app => routeOf(app, tables))
-  return wanted
+  const target = (await apps.listServingApps(db)).map(app => routeOf(app, tables))
+  return target
     .filter(route => {
       const current = present.get(route.host)
       return !current || !same(current, route)

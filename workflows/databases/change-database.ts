@@ -13,9 +13,9 @@ export async function rotatePassword(operation: DatabaseOperation, host: Databas
   const giveBack: UndoStep = [
     'give the old password back',
     async () => {
-      const wanted = await records.revertRotation(operation)
-      if (wanted === 0 && patched('undo-of-taken-over')) return
-      await records.databaseServesAgain(operation, await host.patient.setDatabasePassword(step, wanted))
+      const generation = await records.revertRotation(operation)
+      if (generation === 0 && patched('undo-of-taken-over')) return
+      await records.databaseServesAgain(operation, await host.patient.setDatabasePassword(step, generation))
     },
   ]
   const command = host.commandWithin(await admit(operation, { demand: demandRunning, undos: [giveBack] }))

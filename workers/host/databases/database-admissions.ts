@@ -3,7 +3,7 @@ import { type ContainerHost, type ListedContainer, labels } from '../../../activ
 import { tenantNetwork } from '../../../activities/containers/spec.ts'
 import { databaseRole } from '../../../activities/databases/names.ts'
 import type { Admission, Firewall } from '../../../activities/firewall/port.ts'
-import { sharedTurns } from '../../../lib/async/shared-turns.ts'
+import { coalesced } from '../../../lib/async/shared-turns.ts'
 
 /** What the containers of an owner may reach on a host: the ports of the owner's databases that run. Pure. */
 export function databaseAdmissions(containers: readonly ListedContainer[], hostId: string): Admission[] {
@@ -29,7 +29,7 @@ export interface AdmittedDatabases {
  * turn, which begins after all of them: what ran before a call is open when it resolves.
  */
 export function admitDatabases({ engine, firewall, hostId }: AdmittedDatabases): () => Promise<void> {
-  const admit = sharedTurns(async () => {
+  const admit = coalesced(async () => {
     const containers = await engine.list({ [labels.host]: hostId, [labels.role]: databaseRole })
     await firewall?.admit(databaseAdmissions(containers, hostId))
   })

@@ -53,12 +53,12 @@ export function databaseBounds(options: DatabaseBoundsOptions, signal: AbortSign
 
 /** Calls with one key share the one that is under way: what is done once for each run is done for the same run at the same moment. */
 function shared<T>(work: (key: string) => Promise<T>): (key: string) => Promise<T> {
-  const underWay = new Map<string, Promise<T>>()
+  const inProgress = new Map<string, Promise<T>>()
   return key => {
-    const present = underWay.get(key)
+    const present = inProgress.get(key)
     if (present) return present
-    const begun = work(key).finally(() => underWay.delete(key))
-    underWay.set(key, begun)
-    return begun
+    const pending = work(key).finally(() => inProgress.delete(key))
+    inProgress.set(key, pending)
+    return pending
   }
 }
