@@ -200,7 +200,7 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
   }
 }
 
-/** Only operations set `restarting`: one that is begun again by another run finds it so, and its engine is to serve at its end. */
+/** Only operations set `restarting`: one that another run starts again finds it set, and its engine is to serve at its end. */
 const runsOrRestarts = (status: string): boolean => status === 'running' || status === 'restarting'
 
 const cancelledWords = 'The creation took too long, or the database was deleted. Its host removes what is left of it.'

@@ -157,7 +157,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
       throw refusal('SNAPSHOT_CORRUPT', 'The restored copy has other contents than the snapshot was taken of.')
   }
 
-  /** Restores the snapshot of a drill into an engine that nobody reaches; nothing of it stays. */
+  /** Restores the snapshot of a drill into an unreachable engine; nothing of it stays. */
   async function drill(step: DatabaseStep, signal: AbortSignal): Promise<DrillResult> {
     const row = step.database()
     // Another host may have another image of this name.

@@ -37,7 +37,7 @@ export async function makeProxyFolder(folder: string, settings: EdgeSettings, ow
   for (const path of [routesFile, ...tables.map(name => tableFile(settings, name))]) await makeTable(path, owner)
 }
 
-/** Writes a file that root reads, for nobody else, in place of what is there. */
+/** Writes a file that only root may read, in place of what is there. */
 export async function placeFile(path: string, text: string): Promise<void> {
   const next = `${path}.new`
   await rm(next, { recursive: true, force: true }) // of a start that was killed

@@ -5,7 +5,7 @@ import { gateStarts } from '../policy/timeouts.ts'
 import type { Host } from './lane-steps.ts'
 
 /**
- * Starts the release that an operation brings, unless it is `begun` already, and checks whether it is healthy; null = it is. A container
+ * Starts the release that an operation brings, unless `earlierStart` has, and checks whether it is healthy; null = it is. A container
  * that was removed before that, or ended by its engine, proves nothing about its program: the release is started again, possibly on another
  * port.
  */

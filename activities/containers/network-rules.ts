@@ -97,7 +97,7 @@ export async function limitConnections({
   if (await areSet()) return
   const rules = clientRules(connectionShares(Number(owner)), { range, gateway })
   try {
-    // Refused where the chains exist: whoever starts a container and the watch of the host may call this at the same time.
+    // Refused where the chains exist: a start of a container and the watch of the host may call this at the same time.
     await commit(network, ['-N clients', '-N outside', ...rules, `-A ${opening}`])
   } catch (error) {
     if (!(await areSet())) throw error

@@ -97,7 +97,7 @@ export function domainSteps({
         const certificates = await findCertificates(db, hostname)
         const seen = await sight.look(before, certificates.ordered)
         const domain = await recordLook(db, before, seen.look, now())
-        // It has lapsed, or was released; another account may have claimed it at once.
+        // It has lapsed, or was released; another account may have claimed it immediately.
         if (!domain) continue
         const parts = { db, authority: authority?.issues ?? null, now }
         const watched = await watchRenewal(parts, certificates.current)
@@ -128,7 +128,7 @@ export function domainSteps({
         const replaces = isOurs && current.chain ? chainFacts(current.chain).ariId : null
         const opened = await authority.issues.order({ hostnames: [hostname], ...(replaces && { replaces }) })
         const { url: order_url, expiresAt } = opened
-        // One that is over already would be replaced at once, again and again: the authority has another time.
+        // One that is over already would be replaced immediately, again and again: the authority has another time.
         const order_ends_at = expiresAt && expiresAt > now() ? expiresAt : null
         await recordOrder(db, order.id, { order_url, order_ends_at, ...offeredIn(opened) })
       })

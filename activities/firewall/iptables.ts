@@ -113,7 +113,7 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
     if (present.includes(`-N ${admitted}`)) listed.iptables.set(admitted, rules)
   }
 
-  /** Fills both chains again when the proxies have other addresses. Nobody has tampered with them then, so it is no repair. */
+  /** Fills both chains again when the proxies have other addresses. They were not tampered with then, so it is no repair. */
   async function reopen(): Promise<void> {
     const addresses = proxies()
     const before = opened

@@ -17,7 +17,7 @@ export class GrowingFiles {
   readonly #files = new Map<string, GrowingFile>()
   #isFilled = false
 
-  /** `listen` is called at once, with what takes the messages. */
+  /** `listen` is called immediately, with what takes the messages. */
   constructor(listen: (take: (message: FillMessage) => void) => unknown) {
     listen(message => {
       if (message.kind === 'filled') this.#isFilled = true

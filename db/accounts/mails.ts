@@ -130,7 +130,7 @@ export async function recordMailFailure(db: Db, id: string, error: string, final
     .update({ last_error: error, ...(final && { state: 'failed' }) })
 }
 
-/** The sender stops during an attempt: the mail is due at once, and the attempt does not count. */
+/** The sender stops during an attempt: the mail is due immediately, and the attempt does not count. */
 export async function returnMail(db: Db, id: string): Promise<void> {
   await db('mails')
     .where({ id, state: 'queued' })
@@ -173,7 +173,7 @@ export async function countMails(db: Db): Promise<{ queued: number; failed: numb
   return rows[0]
 }
 
-/** Makes queued and failed mails due at once, with all attempts ahead; `start` is an id or its first characters. Resolves to their ids. */
+/** Makes queued and failed mails due immediately, with all attempts ahead; `start` is an id or its first characters. Resolves to their ids. */
 export async function retryMails(db: Db, start: string): Promise<string[]> {
   const retried = await db('mails')
     .whereIn('state', ['queued', 'failed'])

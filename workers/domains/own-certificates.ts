@@ -14,9 +14,9 @@ interface OwnFiles {
 const rereadMs = 60_000
 
 /**
- * The certificate of the operator's files, for each of its names; null while none could be read, when nobody knows which names it has.
+ * The certificate of the operator's files, for each of its names; null while none could be read, as its names are unknown then.
  * Files that cannot be used are reported, and what was read last stays: a renewal replaces two files one after the other. So is a
- * certificate that has ended or not begun, which is used: clients that accept it get more than without one.
+ * certificate that has expired or is not valid yet, which is used: clients that accept it get more than without one.
  */
 export function ownCertificates(
   files: OwnFiles | null,

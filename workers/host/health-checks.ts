@@ -31,7 +31,7 @@ interface Checked {
   failures: number
 }
 
-/** How often due checks are begun; nothing is due without an application that names a path. */
+/** How often due checks are started; nothing is due without an application that names a path. */
 const lookMs = 500
 
 /**
@@ -95,7 +95,7 @@ export class HealthChecks {
     while (this.#running.size > 0) await Promise.all(this.#running)
   }
 
-  /** Ends open checks without an outcome; none is begun any more. */
+  /** Ends open checks without an outcome; no more are started. */
   async end(): Promise<void> {
     this.#ended = true
     for (const open of this.#open) open.abort()

@@ -108,7 +108,7 @@ export class DomainRounds {
       ...{ hosts, target, Refused: CertificateRefused },
       async list(some) {
         const present = await edge.listCertificates(some)
-        // What is not known yet is not missing: until the files can be read, each of the others may be one of theirs.
+        // What is not known yet is not missing: until the files can be read, any other certificate may be one of theirs.
         const counting = ownOnes ? present : present.filter(({ host }) => target.has(host))
         return new Map(counting.map(({ host, version }) => [host, version]))
       },

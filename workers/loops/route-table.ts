@@ -142,7 +142,7 @@ async function correctionOf(
 
 type Purged = Pick<apps.ServingApp, 'id' | 'release' | 'cache_version'>
 
-/** A purge takes effect at once, whichever of two releases the route leads to. */
+/** A purge takes effect immediately, whichever of two releases the route leads to. */
 const purgedRoute = (old: Route, { release, cache_version }: Purged): Route => ({
   ...old,
   version: versionAfterPurge(old.version, { release, cacheVersion: cache_version }),

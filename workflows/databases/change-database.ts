@@ -78,7 +78,7 @@ export async function resizeDatabase(operation: DatabaseOperation, host: Databas
 type UndoStep = Parameters<Undo>
 
 /**
- * As `secondsFor`, with a further `demand`. What another run had begun is undone if this one is refused: nobody else knows of it.
+ * As `secondsFor`, with a further `demand`. What another run had started is undone if this one is refused: only this one knows of it.
  */
 async function admit(
   operation: DatabaseOperation,

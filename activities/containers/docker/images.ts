@@ -27,7 +27,7 @@ interface Bringing {
   line: string
   /** Ends it for an image that someone waits for; null = someone waits for this one. */
   giveWay: AbortController | null
-  /** Ends the work of an image that nobody waits for, also when it is made here. */
+  /** Ends the work on an image without waiters, also when it is built here. */
   end: AbortController
 }
 
@@ -155,7 +155,7 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = 
   }
 }
 
-/** Why an image that nobody waits for is no longer brought. */
+/** Why an image without waiters is no longer brought. */
 const gaveWay = new Error('Another image is requested.')
 
 function unavailable(image: string, ...causes: Error[]): never {

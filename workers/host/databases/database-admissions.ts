@@ -10,7 +10,7 @@ export function databaseAdmissions(containers: readonly ListedContainer[], hostI
   return containers.flatMap(({ running, address, labels: of }) => {
     const ownerId = of[labels.owner]
     const port = Number(of[labels.port])
-    // A container that says nothing usable must not keep the others' ports closed.
+    // A container with no usable answer must not keep the ports of other databases closed.
     const isWhole = running && address && ownerId && Number.isInteger(port) && port > 0 && port < 65_536
     if (of[labels.role] !== databaseRole || !isWhole) return []
     return [{ bridge: bridgeName(tenantNetwork(ownerId, hostId)), address, port }]

@@ -73,7 +73,7 @@ async function compare(
   const rows = await read()
   const residents = databaseResidents(options)
   const aside = await bringBackStrays(options, residents, containers, rows)
-  // What is not there is not started: a restart that is due would make every round begin at once.
+  // What is not there is not started: a restart that is due would make every round start immediately.
   for (const id of aside) options.due.delete(id)
   const byName = new Map(containers.map(one => [one.name, one]))
   const each = { log, failing, subjectOf: residents.subjectOf, words: residents.words.many }

@@ -107,7 +107,7 @@ function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCop
       }
     },
 
-    /** Resolves when nothing that `copy` has begun runs any more. */
+    /** Resolves when nothing that `copy` has started runs any more. */
     async ended(): Promise<void> {
       await Promise.all(inProgress.values())
     },

@@ -116,7 +116,7 @@ async function act(
 
 /**
  * One commit: a recorded exit is not processed again, so the restart after it would be lost. Where no container has ended, as after an operation
- * that nobody is about any more, nothing has crashed: the next round brings it back.
+ * that nothing works on any more, nothing has crashed: the next round brings it back.
  */
 async function recordExit(
   options: SettlementOptions,
