@@ -43,7 +43,11 @@ export function documents({ store, get, warn }: DocumentsOptions) {
   const inProgress = new Map<string, Refreshing>()
   const slots = new FairSlots(packageSlots.documents)
 
-  async function refresh(key: string, target: WantedDocument, { subject, signal: callersSignal }: Asker): Promise<Outcome> {
+  async function refresh(
+    key: string,
+    target: WantedDocument,
+    { subject, signal: callersSignal }: Asker,
+  ): Promise<Outcome> {
     const slotSignal = deadlineSignal(packageCacheRules.slotSeconds * 1000, callersSignal)
     const leave = await slots.enterUntil(subject, slotSignal).catch(() => null)
     if (!leave) return elsewhere(target)
