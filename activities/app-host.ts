@@ -109,7 +109,7 @@ export function appHostActivities(host: AppHostOptions) {
         await lateTurn('discardRelease', input, step => engine.remove(buildContainerName(step.spent())))
         await placement.inSlot(ownerId, signal, () =>
           lateTurn('discardRelease', input, async step => {
-            if (!step.gone) await placement.discard(placementOf(step.brought()))
+            if (!step.isDeleted) await placement.discard(placementOf(step.brought()))
           }),
         )
       })
@@ -190,8 +190,8 @@ export function appHostActivities(host: AppHostOptions) {
       // An attempt at its preparation that was given up would start a program on what is removed.
       const { ownerId } = await attempts(input, cancellationSignal(), () =>
         turnAfter('removeFiles', input, async step => {
-          const { appId, kind, gone, running } = step
-          if (!gone && !(running && kind === 'create'))
+          const { appId, kind, isDeleted, running } = step
+          if (!isDeleted && !(running && kind === 'create'))
             throw refusal('ACTION_FAILED', `The application ${appId} is not deleted yet.`)
           await removeAll(appId)
           await volumes.remove(appId)

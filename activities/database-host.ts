@@ -100,7 +100,7 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
 
       /** Starts the engine and waits until it serves. Running already is success, unless `mustStand` requires that it does not run. */
       async startDatabase(input: DatabaseStepInput, { mustStand }: { mustStand: boolean }): Promise<StartedDatabase> {
-        const { start: begun, step } = await turn('startDatabase', input, async step => {
+        const { start: engineStart, step } = await turn('startDatabase', input, async step => {
           const database = step.database()
           // What lacks something is attempted again for long, as undos are, and may never come to wait for its engine.
           if (!firstAttempt()) await engineHosted.demandWanted(database)
@@ -120,7 +120,7 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
               throw hasLessMemory(step) ? tooLittleMemory(step, error) : error
             }),
         )
-        return { ...state, ...begun }
+        return { ...state, ...engineStart }
       },
 
       /** Stops the engine cleanly and returns how it ended. `mustRun` requires that it runs. */

@@ -127,8 +127,8 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
           'ACTION_FAILED',
           'The memory was changed too late, and the former one is set again.',
         )
-        const { ramMb: asked, name } = (await operations.findOperation(trx, id))?.input ?? {}
-        const ramMb = Number(asked)
+        const { ramMb: requestedMb, name } = (await operations.findOperation(trx, id))?.input ?? {}
+        const ramMb = Number(requestedMb)
         await databases.recordDatabaseMemory(trx, databaseId, { ramMb, cpu: cpusFor(ramMb), name })
         if (started) await serves(trx, databaseId, started)
         await operations.finishOperation(trx, id, { state: 'success' })
@@ -192,16 +192,16 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
 
     /** Gives the row its earlier password generation back; resolves to the one that the operation wanted. */
     async revertRotation(operation: DatabaseOperation): Promise<number> {
-      let wanted = 0
+      let generation = 0
       await fence(operation, async (trx, { id, databaseId }) => {
-        wanted = await revertRotation(trx, id, databaseId)
+        generation = await revertRotation(trx, id, databaseId)
       })
-      return wanted
+      return generation
     },
   }
 }
 
-/** Only operations set `restarting`: one that is begun again by another run finds it so, and its engine is to serve at its end. */
+/** Only operations set `restarting`: one that another run starts again finds it set, and its engine is to serve at its end. */
 const runsOrRestarts = (status: string): boolean => status === 'running' || status === 'restarting'
 
 const cancelledWords = 'The creation took too long, or the database was deleted. Its host removes what is left of it.'

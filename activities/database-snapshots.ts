@@ -139,7 +139,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     // A run that ended after the switch: what it made serves, and is not made anew.
     if (copyOf.generation === database.generation) return
     const snapshot = await findRestoredSnapshot(db, step.operationId)
-    await makeRoom(step.operationId, database, [dumpOf, copyOf], { snapshot, kept: copyOf })
+    await makeRoom(step.operationId, database, [dumpOf, copyOf], { snapshot, successor: copyOf })
     await pointInTime?.beforeRestore(database, signal)
     // Of a run that has ended before: its base backup would be taken for one of the data that are made now.
     await forgetCopies(db, { databaseId: database.id, generation: copyOf.generation })
@@ -157,7 +157,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
       throw refusal('SNAPSHOT_CORRUPT', 'The restored copy has other contents than the snapshot was taken of.')
   }
 
-  /** Restores the snapshot of a drill into an engine that nobody reaches; nothing of it stays. */
+  /** Restores the snapshot of a drill into an unreachable engine; nothing of it stays. */
   async function drill(step: DatabaseStep, signal: AbortSignal): Promise<DrillResult> {
     const row = step.database()
     // Another host may have another image of this name.

@@ -83,15 +83,15 @@ export function hosted<T extends Record<string, (...args: any[]) => Promise<unkn
     name,
     async (...args: unknown[]) => {
       const context = Context.current()
-      const known = () => reported.get(context) ?? context.info.heartbeatDetails
-      const timer = setInterval(() => heartbeat(known()), beatMs)
+      const progress = () => reported.get(context) ?? context.info.heartbeatDetails
+      const timer = setInterval(() => heartbeat(progress()), beatMs)
       try {
         return await activity(...args)
       } catch (error) {
         if (cancellationSignal().aborted) throw new CancelledFailure(`${name} was cancelled`)
         const failure = coded(error)
-        if (!known() || !(failure instanceof ApplicationFailure)) throw failure
-        throw ApplicationFailure.fromError(failure, { details: [known()] })
+        if (!progress() || !(failure instanceof ApplicationFailure)) throw failure
+        throw ApplicationFailure.fromError(failure, { details: [progress()] })
       } finally {
         clearInterval(timer)
       }

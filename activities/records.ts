@@ -52,13 +52,13 @@ export function recordActivities(options: RecordsOptions) {
     for (;;) {
       const operation = await claimNextOperationFor(db, { type: 'app', id: appId }, claim(), inProgress)
       if (!operation) return null
-      const [ended, decided, found] = await Promise.all([
+      const [ended, decided, findings] = await Promise.all([
         endUnwanted(operation),
         decide(db, options, operation.id), // of a status that it does not show itself yet
         readClaimFindings(db, operation.id),
       ])
       if (ended) continue
-      if (decided) return { ...decided, ...(await show(decided)), found }
+      if (decided) return { ...decided, ...(await show(decided)), found: findings }
       // The application was deleted while this waited. A second deletion has succeeded with it.
       const deleted = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
       const outcome = operation.kind === 'delete' ? ({ state: 'success' } as const) : deleted

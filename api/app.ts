@@ -52,8 +52,8 @@ export function surfaces(services: Services): Surfaces {
 export function jsonSurface(services: Services, list: readonly Endpoint[], wire: Wire = 'management'): Surface {
   const unknown = (on: Wire) => failure(new ApiError('ROUTE_NOT_FOUND'), { wire: on })
   const preflight = preflights(list)
-  const answer = async (exchange: Exchange, found?: Endpoint) =>
-    found ? serve(found, exchange, services) : (preflight(exchange.request) ?? unknown(wireOf(exchange, wire)))
+  const answer = async (exchange: Exchange, endpoint?: Endpoint) =>
+    endpoint ? serve(endpoint, exchange, services) : (preflight(exchange.request) ?? unknown(wireOf(exchange, wire)))
   return surface(services, services.config.urls[wire === 'blob' ? 'blob' : 'base'], [routes(list), replies(answer)])
 }
 

@@ -55,8 +55,8 @@ export function usersCommand(program: Command): void {
     .option('--limit <n>', 'maximum number of entries', '100')
     .option('--json', 'as a JSON array')
     .action(async ({ limit, json }: { limit: string; json?: boolean }) => {
-      const most = limitFrom(limit)
-      const rows = await withInstallation((_, db) => listUsers(db, most))
+      const max = limitFrom(limit)
+      const rows = await withInstallation((_, db) => listUsers(db, max))
       console.log(json ? JSON.stringify(rows.map(accountView)) : table(rows))
     })
   users

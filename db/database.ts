@@ -25,14 +25,14 @@ export interface DatabaseOptions {
   lifeMs?: number
   /** How long a transaction may pause between two statements, in milliseconds; 0 = as long as it wants, for tests that hold locks. */
   idleTransactionMs?: number
-  /** How long a statement waits for a free connection, in milliseconds; dozens of tests of a file begin at once. */
+  /** How long a statement waits for a free connection, in milliseconds; dozens of tests of a file start concurrently. */
   waitMs?: number
 }
 
 const silent = { warn() {}, error() {}, deprecate() {}, debug() {} }
 
 /**
- * Settings of the server for a session of ours, by which it notices within `clientAwayMs` that the machine of its client has vanished:
+ * Settings of the server for one of our sessions, by which it notices within `clientAwayMs` that the machine of its client has vanished:
  * then what this has locked is free again. On whole seconds: an idle connection is probed every fifth of the time.
  */
 const noticesVanishedClient = [
@@ -153,7 +153,7 @@ export async function withRetries<T>(work: () => Promise<T>): Promise<T> {
 
 /**
  * Brings the schema up to date, each migration in its own transaction, so that none holds its locks while others run. Rejects for a schema
- * of a newer version. Called by `berth up` and the test kit; processes that do so at once take turns, by the lock row of knex.
+ * of a newer version. Called by `berth up` and the test kit; processes that do so concurrently are serialized by the lock row of knex.
  */
 export async function migrate(db: Db): Promise<void> {
   while (await migrateNext(db));

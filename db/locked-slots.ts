@@ -8,9 +8,9 @@ const slots = new WeakMap<Db, FairSlots>()
 
 /** The slots for connections of a pool that wait for what something else has locked, with ids of accounts as subjects. */
 export function lockedSlotsOf(db: Db): FairSlots {
-  const known = slots.get(db) ?? new FairSlots(lockedSlots(db.client.pool.max))
-  slots.set(db, known)
-  return known
+  const slotsOfDb = slots.get(db) ?? new FairSlots(lockedSlots(db.client.pool.max))
+  slots.set(db, slotsOfDb)
+  return slotsOfDb
 }
 
 /**

@@ -12,7 +12,7 @@ const types = [
 
 /**
  * Compresses what applications answer as text: the platform's surfaces serve bytes that a client has stored, signed or asked for in
- * ranges. What has a `Content-Encoding` is passed on as it is. What an application sends at once is flushed at once.
+ * ranges. What has a `Content-Encoding` is passed on as it is. What an application sends immediately is flushed immediately.
  */
 export function compressionLines({ settings, nginx }: EdgeConfigOptions): string[] {
   if (!settings.compression) return []

@@ -128,7 +128,7 @@ function connectionLines({ folder, settings }: EdgeConfigOptions): string[] {
     'keepalive_timeout 65s;',
     'keepalive_requests 10000;',
     'reset_timedout_connection on;',
-    // What a request needs, in one piece of memory: with nginx's 4 KB it asks for a second one.
+    // What a request needs, in one piece of memory: with nginx's 4 KB it allocates a second one.
     'request_pool_size 8k;',
     // Headers of 16 KB in all, as at the API. Unusual names reach Lua, which drops them for applications (S3 metadata needs them).
     'client_header_buffer_size 2k;',

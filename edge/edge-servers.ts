@@ -64,7 +64,7 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
     ...(listener.tls
       ? [
           `error_page ${unannounced} = @unannounced;`,
-          // What is kept until the stream ends: no client sends such a body but to try what happens.
+          // What is buffered until the stream ends: no client sends such a body but to try what happens.
           ...block('location @unannounced', [
             'client_max_body_size 1m;',
             'proxy_request_buffering on;',

@@ -5,7 +5,7 @@ export function forwardedHeaders(options: EdgeConfigOptions): string[] {
   return lines({ ...headersOf(options), Upgrade: '$upgrade_to', Connection: '$connection_to' })
 }
 
-/** The same for a request by HTTP/2, which has no upgrades: so nobody looks for one. */
+/** The same for a request by HTTP/2, which has no upgrades, so none is looked for. */
 export function forwardedByStream(options: EdgeConfigOptions): string[] {
   return lines({ ...headersOf(options), Upgrade: '""', Connection: '""' })
 }

@@ -37,7 +37,7 @@ export async function makeProxyFolder(folder: string, settings: EdgeSettings, ow
   for (const path of [routesFile, ...tables.map(name => tableFile(settings, name))]) await makeTable(path, owner)
 }
 
-/** Writes a file that root reads, for nobody else, in place of what is there. */
+/** Writes a file that only root may read, in place of what is there. */
 export async function placeFile(path: string, text: string): Promise<void> {
   const next = `${path}.new`
   await rm(next, { recursive: true, force: true }) // of a start that was killed
@@ -48,11 +48,11 @@ export async function placeFile(path: string, text: string): Promise<void> {
 /** The id of the proxy, made once: what it has acknowledged belongs to it, whatever it is called. */
 export async function proxyId(folder: string): Promise<string> {
   const path = join(folder, 'id')
-  const known = await readFile(path, 'utf8').catch(unlessMissing)
-  if (known !== null && /^[0-9a-f]{32}$/.test(known)) return known
-  const made = randomBytes(16).toString('hex')
-  await placeFile(path, made)
-  return made
+  const present = await readFile(path, 'utf8').catch(unlessMissing)
+  if (present !== null && /^[0-9a-f]{32}$/.test(present)) return present
+  const id = randomBytes(16).toString('hex')
+  await placeFile(path, id)
+  return id
 }
 
 /** A folder of root's that the group of `owner` may read. */
@@ -85,9 +85,9 @@ const isOpened = (name: string): boolean => opened.includes(name.replace(/\.new$
 async function removeStrange(folder: string, isOurs: (name: string) => boolean): Promise<void> {
   for (const name of await readdir(folder)) {
     const path = join(folder, name)
-    const found = await lstat(path)
-    const isStrange = !found.isDirectory() && (found.uid !== 0 || found.nlink > 1)
-    if (isStrange && (found.isSymbolicLink() || isOurs(name))) await rm(path)
+    const stats = await lstat(path)
+    const isStrange = !stats.isDirectory() && (stats.uid !== 0 || stats.nlink > 1)
+    if (isStrange && (stats.isSymbolicLink() || isOurs(name))) await rm(path)
   }
 }
 
@@ -98,8 +98,8 @@ async function makeTable(path: string, owner: Owner | null): Promise<void> {
     throw codeOf(error) === 'ELOOP' || codeOf(error) === 'ENXIO' ? noTable(path) : error
   })
   try {
-    const found = await file.stat()
-    if (!found.isFile() || found.nlink !== 1) throw noTable(path)
+    const stats = await file.stat()
+    if (!stats.isFile() || stats.nlink !== 1) throw noTable(path)
     // First root's: without all of its powers it changes the mode of no other file.
     if (owner) await file.chown(0, 0)
     await file.chmod(0o600)

@@ -42,19 +42,20 @@ export function openCountryDatabase(file: string | null): Promise<AddressDatabas
 export async function openAddressDatabase(path: string): Promise<AddressDatabase> {
   const reader = new Reader<CountryResponse>(await readFile(path))
   return address => {
-    const found = isIP(address) === 0 ? null : (reader.get(address) as unknown as Spellings | null)
-    return found && entryOf(found)
+    const spellings = isIP(address) === 0 ? null : (reader.get(address) as unknown as Spellings | null)
+    return spellings && entryOf(spellings)
   }
 }
 
-function entryOf(found: Spellings): AddressEntry {
-  const country = found.country_code ?? (typeof found.country === 'object' ? found.country.iso_code : found.country)
-  const city = typeof found.city === 'object' ? found.city.names?.en : found.city
-  const asn = Number(found.autonomous_system_number)
+function entryOf(spellings: Spellings): AddressEntry {
+  const country =
+    spellings.country_code ?? (typeof spellings.country === 'object' ? spellings.country.iso_code : spellings.country)
+  const city = typeof spellings.city === 'object' ? spellings.city.names?.en : spellings.city
+  const asn = Number(spellings.autonomous_system_number)
   return {
     country: country && /^[A-Z]{2}$/.test(country) ? country : null,
     city: city || null,
     asn: Number.isInteger(asn) && asn > 0 ? asn : null,
-    network: found.autonomous_system_organization || null,
+    network: spellings.autonomous_system_organization || null,
   }
 }

@@ -43,9 +43,9 @@ let crc64: Awaited<ReturnType<typeof createCRC64>>
 let empty: Uint8Array
 
 /** Resolves once CRC64NVME can be calculated. A process that serves it waits for it at its start. */
-export const checksumsReady = createCRC64('9a6c9329ac4bc9b5').then(made => {
-  crc64 = made
-  empty = made.save()
+export const checksumsReady = createCRC64('9a6c9329ac4bc9b5').then(hasher => {
+  crc64 = hasher
+  empty = hasher.save()
 })
 
 function crcOf64(): Checksum {

@@ -48,10 +48,10 @@ export function languageOfRuntime(word: string): Language | null {
  */
 export function offered(language: Language, version: string): string | null {
   const { versions, full, recommended, latest } = runtimes[language]
-  const wanted = version.toLowerCase()
-  if (wanted === 'recommended') return recommended
-  if (wanted === 'latest') return latest
-  return versions.find(v => v === wanted || v.startsWith(`${wanted}.`) || full?.[v] === wanted) ?? null
+  const name = version.toLowerCase()
+  if (name === 'recommended') return recommended
+  if (name === 'latest') return latest
+  return versions.find(v => v === name || v.startsWith(`${name}.`) || full?.[v] === name) ?? null
 }
 
 /** Names at the root of the sources that the install step of a language depends on; `*.x` is any file of that extension. */

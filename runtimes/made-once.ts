@@ -13,7 +13,7 @@ const startOf = (pid: number): string => startTicks(pid) ?? '0'
  * process is making it, which is waited for: a start, its host and tests need the same files at the same time. What killed
  * processes have left is removed.
  */
-export async function madeOnce(folder: string, name: string, make: (work: string) => Promise<void>): Promise<void> {
+export async function createOnce(folder: string, name: string, make: (work: string) => Promise<void>): Promise<void> {
   const work = `${folder}/.making-${name}-${process.pid}-${startOf(process.pid)}`
   while (!(await exists(`${folder}/${name}`))) {
     await mkdir(folder, { recursive: true })

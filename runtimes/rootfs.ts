@@ -12,7 +12,7 @@ import {
 import { dayMs } from '../lib/time.ts'
 import { ownProgram, programLabel } from './database-recipes.ts'
 import { packageSources, transportOptions } from './debian.ts'
-import { madeOnce } from './made-once.ts'
+import { createOnce } from './made-once.ts'
 import { assertReleased } from './npm-packages.ts'
 import { fetchWheels } from './pypi-packages.ts'
 import type { Recipe } from './recipe.ts'
@@ -50,7 +50,7 @@ export function rootfsMaker(cacheFolder: string, arch: string = process.arch, al
     if (!recipe) return null
     const name = cacheName(recipe, arch)
     const tarball = `${cacheFolder}/${name}`
-    await madeOnce(cacheFolder, name, async work => {
+    await createOnce(cacheFolder, name, async work => {
       await make(recipe, { arch, work, tarball, signal }, onProgress)
       await removeOlder(cacheFolder, name)
     })

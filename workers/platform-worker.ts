@@ -98,7 +98,7 @@ export async function startPlatformWorker({
     actOnPlanEnds({ db, lanes, databaseLanes, plans, log }, ending.signal),
     runSweep({ db, log, keys: config.sealKeys, retention: config.retention }, ending.signal),
     renewCertificates({ db, keys: config.sealKeys, log }, ending.signal),
-    keepSchedules({ client, queuePrefix: config.queuePrefix, wanted: config.blob.upkeep, log }, ending.signal),
+    keepSchedules({ client, queuePrefix: config.queuePrefix, isEnabled: config.blob.upkeep, log }, ending.signal),
     keepAccountsKnown({ db, send: accountsSender(config), log }, ending.signal),
     takeAutomaticSnapshots({ db, lanes, databaseLanes, plans, log }, ending.signal),
     keepRoutes(

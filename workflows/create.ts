@@ -23,9 +23,9 @@ export async function create(operation: LaneOperation, host: Host): Promise<void
       if (!prepared.placed) await build.placeFiles(release)
       undo(null, () => command.removeContainers(release))
       // Workers of an older version have started it once more.
-      const begun = prepared.started && patched('started-with-its-files') ? prepared.started : undefined
-      if (!begun && patched('shown-while-starting')) await showStarting(operation)
-      const { started, unhealthy } = await startHealthy(host, release, begun)
+      const earlierStart = prepared.started && patched('started-with-its-files') ? prepared.started : undefined
+      if (!earlierStart && patched('shown-while-starting')) await showStarting(operation)
+      const { started, unhealthy } = await startHealthy(host, release, earlierStart)
       if (unhealthy) return keepStopped(operation, patched('stopped-in-time') ? patient : command, unhealthy)
       undo(null, () => removeRoute(release))
       await switchRoute(release, started).catch(leftToKeeper)

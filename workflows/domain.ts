@@ -14,7 +14,7 @@ import { heartbeatMs } from '../policy/timeouts.ts'
 const wake = defineSignal('wake')
 
 /**
- * Postgres away, or a process that died: everything else is an outcome, which the row tells. Names of many accounts share the queue fairly:
+ * Postgres away, or a process that died: everything else is an outcome, which the row has. Names of many accounts share the queue fairly:
  * an account whose name servers are silent, for all of its names, must not keep those of others waiting.
  */
 const stepsFor = (ownerId: string | undefined) =>
@@ -30,7 +30,7 @@ const pauseMs = 15_000
 
 /**
  * The life of a host name: proves that it is its account's, gets its certificate, renews it in time, and looks again each day. The row
- * decides what is due, and tells why something failed; this only keeps the order, and the timers.
+ * decides what is due, and records why something failed; this only keeps the order, and the timers.
  */
 export async function domain(hostname: string): Promise<void> {
   let wakeUps = 0

@@ -5,17 +5,17 @@ import { gateStarts } from '../policy/timeouts.ts'
 import type { Host } from './lane-steps.ts'
 
 /**
- * Starts the release that an operation brings, unless it is `begun` already, and checks whether it is healthy; null = it is. A container
+ * Starts the release that an operation brings, unless `earlierStart` has, and checks whether it is healthy; null = it is. A container
  * that was removed before that, or ended by its engine, proves nothing about its program: the release is started again, possibly on another
  * port.
  */
 export async function startHealthy(
   { build }: Host,
   release: LaneOperation['release'],
-  begun?: StartedContainer,
+  earlierStart?: StartedContainer,
 ): Promise<{ started: StartedContainer; unhealthy: Unhealthy | null }> {
   for (let starts = 1; ; starts++) {
-    const started = (starts === 1 && begun) || (await build.startRelease(release))
+    const started = (starts === 1 && earlierStart) || (await build.startRelease(release))
     const unhealthy = started.answered ? null : await build.passHealthGate(release, started)
     const again = unhealthy?.gone && starts < gateStarts && patched('removed-is-started-again')
     if (!again) return { started, unhealthy }

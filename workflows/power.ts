@@ -106,9 +106,9 @@ export async function remove(operation: LaneOperation, host: Host): Promise<void
  * Max seconds of a step at the host, so that it ends while the caller still waits. Throws ACTION_FAILED when too little time is left:
  * what was answered as a failure must not succeed later. `found` is what the claim has found, as long as no other step came after it.
  */
-async function secondsFor({ id }: LaneOperation, found?: LaneOperation['found']): Promise<number> {
+async function secondsFor({ id }: LaneOperation, findings?: LaneOperation['found']): Promise<number> {
   if (!patched('command-ends')) return commandSeconds.step
-  const left = found ? found.secondsLeft : await records.secondsLeft(id)
+  const left = findings ? findings.secondsLeft : await records.secondsLeft(id)
   if (left === null) return commandSeconds.step
   const seconds = Math.floor(left) - commandSeconds.route - commandSeconds.outcome
   if (seconds < commandSeconds.min)

@@ -41,7 +41,7 @@ export async function openAddressReader({
 }
 
 export function addressReader({ countries, networks, own }: Databases): AddressReader {
-  const known = new Map<string, AddressTraits>()
+  const cache = new Map<string, AddressTraits>()
 
   function read(sent: string): AddressTraits {
     // A listener of IPv6 that also serves IPv4 logs `::ffff:192.0.2.1`.
@@ -58,11 +58,11 @@ export function addressReader({ countries, networks, own }: Databases): AddressR
   }
 
   return address => {
-    const present = known.get(address)
+    const present = cache.get(address)
     if (present) return present
-    if (known.size >= intake.addresses) known.clear()
+    if (cache.size >= intake.addresses) cache.clear()
     const traits = read(address)
-    known.set(address, traits)
+    cache.set(address, traits)
     return traits
   }
 }

@@ -3,7 +3,7 @@ import { isbot } from 'isbot'
 import { intake, stands, textCaps } from '../../policy/network/analytics-terms.ts'
 import { botCategory } from '../../policy/network/bots.ts'
 
-/** What the text of an agent tells about it. */
+/** What the text of an agent reveals about it. */
 export interface AgentTraits {
   /** `desktop`, `mobile`, `tablet`, `tv`, `bot` or `Unknown`. */
   device: string
@@ -17,7 +17,7 @@ const unknownAgent: AgentTraits = { device: stands.unknown, os: stands.unknown, 
 
 /** Reads agents, whose texts are anybody's: remembers those it has read, and reads a bounded number of new ones in each second. */
 export class AgentReader {
-  readonly #known = new Map<string, AgentTraits>()
+  readonly #cache = new Map<string, AgentTraits>()
   readonly #now: () => number
   #second = 0
   #read = 0
@@ -29,12 +29,12 @@ export class AgentReader {
   /** The traits of an agent, of which only the first 300 characters count; null when too many new ones came in this second. */
   traitsOf(text: string): AgentTraits | null {
     const agent = text.slice(0, textCaps.agent)
-    const traits = this.#known.get(agent) ?? (this.#mayRead() ? readAgent(agent) : null)
+    const traits = this.#cache.get(agent) ?? (this.#mayRead() ? readAgent(agent) : null)
     if (!traits) return null
     // Those that were not seen for longest come first.
-    this.#known.delete(agent)
-    this.#known.set(agent, traits)
-    if (this.#known.size > intake.agents) this.#known.delete(this.#known.keys().next().value!)
+    this.#cache.delete(agent)
+    this.#cache.set(agent, traits)
+    if (this.#cache.size > intake.agents) this.#cache.delete(this.#cache.keys().next().value!)
     return traits
   }
 
@@ -48,7 +48,7 @@ export class AgentReader {
 
 const namedBrowsers: ReadonlySet<string> = new Set(Object.values(Bowser.BROWSER_MAP))
 
-/** Traits of which there are only so many kinds: the name of a browser that the agent made up is left out. */
+/** Traits that have a bounded number of values: the name of a browser that the agent made up is left out. */
 export const boundedTraits = (traits: AgentTraits): AgentTraits =>
   namedBrowsers.has(traits.browser) ? traits : { ...traits, browser: stands.unknown }
 

@@ -81,23 +81,23 @@ export class DuckDbAgents {
 
   /** Gives numbers to the agents of a slice, whose requests are of a day. */
   async read(day: string, arrived: readonly ArrivedAgent[]): Promise<SliceAgents> {
-    const known = await this.#of(day)
+    const dayAgents = await this.#of(day)
     const texts = new Map<string, Numbered>()
     const kinds = new Map<string, Numbered>()
     const brought = new Map<string, number>()
     const added: Added[] = []
     const numbered = (agent: string | null, traits: AgentTraits): Numbered => {
-      const id = known.lastId + added.length + 1
+      const id = dayAgents.lastId + added.length + 1
       added.push({ id, agent, ...traits })
       return { id, bot: traits.bot }
     }
     const numberOf = (agent: string, app: string): Numbered => {
-      const present = known.texts.get(agent)
+      const present = dayAgents.texts.get(agent)
       if (present) return present
       const traits = this.#reader.traitsOf(agent)
       if (!traits) return { id: unreadAgent, bot: null }
-      const ofApp = (known.brought.get(app) ?? 0) + (brought.get(app) ?? 0)
-      if (known.texts.size + texts.size < this.#max.perDay && ofApp < this.#max.perApp) {
+      const ofApp = (dayAgents.brought.get(app) ?? 0) + (brought.get(app) ?? 0)
+      if (dayAgents.texts.size + texts.size < this.#max.perDay && ofApp < this.#max.perApp) {
         brought.set(app, (brought.get(app) ?? 0) + 1)
         const ofText = numbered(agent, traits)
         texts.set(agent, ofText)
@@ -105,7 +105,7 @@ export class DuckDbAgents {
       }
       const bounded = boundedTraits(traits)
       const kind = kindOf(bounded)
-      const ofKind = known.kinds.get(kind) ?? kinds.get(kind) ?? numbered(null, bounded)
+      const ofKind = dayAgents.kinds.get(kind) ?? kinds.get(kind) ?? numbered(null, bounded)
       kinds.set(kind, ofKind)
       return ofKind
     }
@@ -114,10 +114,10 @@ export class DuckDbAgents {
       rows,
       added,
       stored() {
-        for (const [agent, number] of texts) known.texts.set(agent, number)
-        for (const [kind, number] of kinds) known.kinds.set(kind, number)
-        for (const [app, count] of brought) known.brought.set(app, (known.brought.get(app) ?? 0) + count)
-        known.lastId += added.length
+        for (const [agent, number] of texts) dayAgents.texts.set(agent, number)
+        for (const [kind, number] of kinds) dayAgents.kinds.set(kind, number)
+        for (const [app, count] of brought) dayAgents.brought.set(app, (dayAgents.brought.get(app) ?? 0) + count)
+        dayAgents.lastId += added.length
       },
     }
   }

@@ -15,7 +15,7 @@ const brokenForm = /^(\d{4}-\d{2}-\d{2})\.duckdb(\.wal)?\.broken$/
  */
 const unwantedOptimizers = 'build_side_probe_side,in_clause'
 
-/** The format of files, whatever a later engine has by default: not every format has the dictionaries that are asked for below. */
+/** The format of files, whatever a later engine has by default: not every format has the dictionaries that are requested below. */
 const storageVersion = 'v1.0.0'
 
 type OnBroken = (day: string, error: unknown) => void
@@ -61,7 +61,7 @@ export async function inTransaction<T>(connection: DuckDBConnection, work: () =>
     return result
   } catch (error) {
     await connection.run('rollback').catch(() => {
-      // The engine has rolled back itself, or is beyond repair: the first error says why.
+      // The engine has rolled back itself, or is beyond repair: the first error has the reason.
     })
     throw error
   }
@@ -210,7 +210,7 @@ export class DuckDbDays {
   }
 }
 
-/** What the engine says about content that it cannot read, in contrast to what it cannot do now. */
+/** Errors of the engine about content that it cannot read, in contrast to what it cannot do now. */
 const isBroken = (error: unknown): boolean =>
   /not a valid DuckDB database|Corrupt (database|WAL) file|Could not read enough bytes|Serialization Error/i.test(
     (error as Error).message,

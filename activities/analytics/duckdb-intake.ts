@@ -176,7 +176,7 @@ export class DuckDbIntake {
     const catalog = `"${day}"`
     try {
       const reader = await this.#connection.runAndReadAll(arrived(path, catalog))
-      const { agents: found, addresses, texts, requests, stored: before } = sorted(reader.getColumnsJS())
+      const { agents: arrivals, addresses, texts, requests, stored: before } = sorted(reader.getColumnsJS())
       const pastOf = (what: 'textBytes' | 'requests') =>
         pastShare(requests.keys(), before, what, this.#shares, this.#readers.accountOf)
       const past = { textBytes: pastOf('textBytes'), requests: onlyCounts ? ('all' as const) : pastOf('requests') }
@@ -185,7 +185,7 @@ export class DuckDbIntake {
         requests: new Map([...requests].filter(isStored)),
         textBytes: new Map([...texts].filter(([app, bytes]) => isStored([app, bytes]) && !past.textBytes.has(app))),
       }
-      const agents = await this.#readers.agents.read(day, found)
+      const agents = await this.#readers.agents.read(day, arrivals)
       const count = await inTransaction(this.#connection, async () => {
         if (agents.added.length > 0)
           await run(`insert into ${catalog}.agents by name from ${boundRows('added', addedShape)}`, {
@@ -199,11 +199,11 @@ export class DuckDbIntake {
         if (counted.requests.size < requests.size) await run(summed(path, catalog, past), read)
         await countStored(this.#connection, catalog, counted, this.#readers.accountOf)
         const progress = { file, head, end: BigInt(end) }
-        const known = await run(
+        const update = await run(
           `update ${catalog}.progress set head = $head, "offset" = $end where file = $file`,
           progress,
         )
-        if (known.rowsChanged === 0) await run(`insert into ${catalog}.progress values ($file, $head, $end)`, progress)
+        if (update.rowsChanged === 0) await run(`insert into ${catalog}.progress values ($file, $head, $end)`, progress)
         return Number(rowsChanged)
       })
       agents.stored()

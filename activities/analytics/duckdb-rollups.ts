@@ -78,10 +78,10 @@ export class DuckDbRollups {
     for (const day of days) {
       if (this.#failing.waits(day)) continue
       const enough = day === days.at(-1) ? this.#sizes.rows : this.#sizes.restRows
-      const known = this.#rest.get(day)
-      if (known && known.after - known.first < enough) continue
+      const earlier = this.#rest.get(day)
+      if (earlier && earlier.after - earlier.first < enough) continue
       this.#failing.seen(day) // unless it succeeds
-      const rest = known ?? (await this.#restOf(`"${day}"`))
+      const rest = earlier ?? (await this.#restOf(`"${day}"`))
       this.#rest.set(day, rest)
       const run = { first: rest.first, after: Math.min(rest.after, rest.first + this.#sizes.rows) }
       const hasRun = run.after - run.first >= enough
@@ -96,7 +96,7 @@ export class DuckDbRollups {
     return false
   }
 
-  /** A day has so many rows more. */
+  /** A day has this many more rows. */
   added(day: string, rows: number): void {
     const rest = this.#rest.get(day)
     if (rest) this.#rest.set(day, { first: rest.first, after: rest.after + rows })
@@ -143,13 +143,13 @@ export async function summedSources(
   catalogs: readonly string[],
   statements: Statements,
 ): Promise<(name: Breakdown) => Source> {
-  const found = new Map<string, Run[]>()
+  const runsOf = new Map<string, Run[]>()
   const tables = catalogs.map(name => `select ${literal(name)} as name, * from ${name}.rolled where app = $app`)
   for (const [catalog, breakdown, first, after] of await statements.rows(
     `select name, breakdown, first, after from (${tables.join(' union all ')}) order by first`,
     { app: question.appId },
   ))
-    addRun(found, `${catalog}/${breakdown}`, { first: Number(first), after: Number(after) })
+    addRun(runsOf, `${catalog}/${breakdown}`, { first: Number(first), after: Number(after) })
 
   const [from, to] = [Math.floor(question.window.from), Math.floor(question.window.to)]
   const buckets = { from: Math.ceil(from / bucketMs), to: Math.floor(to / bucketMs) }
@@ -168,7 +168,7 @@ export async function summedSources(
         { where: [...where, ...(name === 'bots' ? [`${expressions.bot} is not null`] : [])], ofRest },
       ).sql
     const rows = (...where: string[]) => source(false, ...where)
-    const runs = found.get(`${catalog}/${name}`)
+    const runs = runsOf.get(`${catalog}/${name}`)
     if (!runs || buckets.from >= buckets.to)
       return [rows(), source(true)].map(sql => `select b, t, v, n, s from ${sql}`)
     const { after } = runs.at(-1)!
@@ -197,9 +197,9 @@ export const rowColumns = (count: string) => [
   'r.bytes as s',
 ]
 
-function addRun(found: Map<string, Run[]>, key: string, run: Run): void {
-  const runs = found.get(key) ?? []
-  found.set(key, runs)
+function addRun(runsOf: Map<string, Run[]>, key: string, run: Run): void {
+  const runs = runsOf.get(key) ?? []
+  runsOf.set(key, runs)
   const last = runs.at(-1)
   if (last?.after === run.first) last.after = run.after
   else runs.push(run)

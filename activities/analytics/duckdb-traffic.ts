@@ -3,7 +3,7 @@ import { rowColumns, summedSources } from './duckdb-rollups.ts'
 import { bucketDate, expressions, type Source, type Statements, typeOf, wholeSourceOf } from './duckdb-source.ts'
 import type { Question, TrafficAnswer, TrafficEntry } from './port.ts'
 
-/** A visitor can make up any number of these, so that they are counted by bucket only once the most frequent ones are known. */
+/** A visitor can make up any number of these, so they are counted by bucket only after the most frequent ones have been determined. */
 const unbounded: readonly Breakdown[] = ['paths', 'referers']
 
 const figures = 'sum(v)::double as visits, sum(n)::double as requests, sum(s)::double as bytes'

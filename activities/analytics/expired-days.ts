@@ -37,7 +37,7 @@ interface Expiry {
 
 /**
  * Removes days of analytics that become too old while nothing counts requests: they have client addresses, which are not stored for
- * longer. Looks at once and every hour; resolves after `over`.
+ * longer. Looks immediately and every hour; resolves after `over`.
  */
 export const expireDays = (folder: string, { over, onError }: Expiry): Promise<void> =>
   loop(() => removeExpired(folder), { signal: over, everyMs: lookEveryMs, onError })

@@ -89,7 +89,7 @@ export interface Answers {
   performance: PerformanceAnswer
 }
 
-/** What can be asked about the requests that the proxy has logged. */
+/** Questions about the requests that the proxy has logged. */
 export interface Analytics {
   /** Throws Busy when there is no answer now, for instance once the signal aborts. What it has no requests of is answered with empty lists and zeros. */
   ask<Q extends Question>(question: Q, signal?: AbortSignal): Promise<Answers[Q['kind']]>

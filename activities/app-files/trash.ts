@@ -1,5 +1,5 @@
 import { chmod, mkdir, readdir, rename, rmdir, unlink } from 'node:fs/promises'
-import { sharedTurns } from '../../lib/async/shared-turns.ts'
+import { coalesced } from '../../lib/async/shared-turns.ts'
 import { newId } from '../../policy/ids.ts'
 import { AppFolder, ignore } from './folder.ts'
 
@@ -43,7 +43,7 @@ export async function removeVolume(volume: string): Promise<void> {
  * huge trash occupies only one of the few threads that all file calls of this process share, however often its owner deletes. Nested
  * folders are moved up before they are emptied, so that any depth needs only two open folders.
  */
-export const emptyTrash: (volume: string) => Promise<void> = sharedTurns(emptyNow)
+export const emptyTrash: (volume: string) => Promise<void> = coalesced(emptyNow)
 
 async function emptyNow(volume: string): Promise<void> {
   const trash = await AppFolder.open(`${volume}/${trashName}`)

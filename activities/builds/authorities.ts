@@ -45,7 +45,7 @@ export function buildAuthorities({
   const path = join(folder, 'build-authorities.pem')
   const keyStore = keyStoreOf(path)
   const lock = new KeyedLock()
-  let made: { marks: string; path: string | null } | null = null
+  let bundle: { marks: string; path: string | null } | null = null
   let failure = ''
 
   async function make(): Promise<string | null> {
@@ -80,13 +80,13 @@ export function buildAuthorities({
         if (files === null) return null
         const marks = await marksOf([...stores, ...files.map(file => file.path)])
         const isPresent = (await isFile(path)) && (await isFile(keyStore))
-        if (made?.marks === marks && (made.path === null || isPresent)) return made.path
+        if (bundle?.marks === marks && (bundle.path === null || isPresent)) return bundle.path
         try {
-          made = { marks, path: await make() }
+          bundle = { marks, path: await make() }
           failure = ''
-          return made.path
+          return bundle.path
         } catch (error) {
-          made = null
+          bundle = null
           return unmade(error, isPresent)
         }
       }),
@@ -97,14 +97,14 @@ const missing = 'missing'
 
 /** Changes when a file is replaced or written to. */
 async function markOf(path: string): Promise<string> {
-  const found = await stat(path).catch(() => null)
-  return found ? `${found.ino} ${found.size} ${found.mtimeMs}` : missing
+  const stats = await stat(path).catch(() => null)
+  return stats ? `${stats.ino} ${stats.size} ${stats.mtimeMs}` : missing
 }
 
 /** What the engine would mount as the bundle: no folder, and nothing behind a link. */
 const isFile = (path: string): Promise<boolean> =>
   lstat(path).then(
-    found => found.isFile(),
+    stats => stats.isFile(),
     () => false,
   )
 
@@ -125,11 +125,11 @@ async function certificatesOf(path: string): Promise<{ certificates: X509Certifi
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch(codeOf)
   if (typeof file === 'string') return none(file === 'ENOENT' ? 'IS MISSING' : `CANNOT BE READ (${file})`)
   try {
-    const found = await file.stat()
-    if (!found.isFile()) return none('IS NO FILE')
-    if (found.size > maxFileBytes) return none(`HAS MORE THAN ${maxFileBytes / MiB} MB`)
-    const buffer = Buffer.alloc(found.size)
-    const { bytesRead } = await file.read(buffer, 0, found.size, 0)
+    const stats = await file.stat()
+    if (!stats.isFile()) return none('IS NO FILE')
+    if (stats.size > maxFileBytes) return none(`HAS MORE THAN ${maxFileBytes / MiB} MB`)
+    const buffer = Buffer.alloc(stats.size)
+    const { bytesRead } = await file.read(buffer, 0, stats.size, 0)
     const certificates = certificatesIn(buffer.toString('latin1', 0, bytesRead))
     return certificates.length > 0 ? { certificates, fault: null } : none('HAS NO CERTIFICATES')
   } catch (error) {
@@ -176,8 +176,8 @@ async function contains(path: string, content: Buffer): Promise<boolean> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(() => null)
   if (file === null) return false
   try {
-    const found = await file.stat()
-    const isAlike = found.isFile() && (found.mode & 0o777) === 0o644 && found.size === content.length
+    const stats = await file.stat()
+    const isAlike = stats.isFile() && (stats.mode & 0o777) === 0o644 && stats.size === content.length
     return isAlike && (await file.readFile()).equals(content)
   } catch {
     return false // a disk with errors: it is written again
@@ -195,12 +195,12 @@ function unwritten(path: string, error: unknown, isPresent: boolean): BuildFact 
   }
 }
 
-function factOf(made: {
+function factOf(bundle: {
   count: number
   system: string | null
   named: readonly (AuthorityFile & { fault: string | null })[]
 }): BuildFact {
-  const { count, system, named } = made
+  const { count, system, named } = bundle
   const files = named.map(({ setting, path, fault }) => `${setting} ${path}${fault ? ` ${fault}` : ''}`)
   const from = [system ?? 'the machine has no store', ...files].join(', ')
   const faults = named.filter(({ fault }) => fault !== null)

@@ -26,9 +26,9 @@ const block = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g
 
 /** The certificates of a chain, PEM, each on its own. Throws for a text without any. */
 function certificatesOf(chain: string): string[] {
-  const found = chain.length > maxPemCharacters ? null : chain.match(block)
-  if (!found) throw new Error('This is no chain of certificates.')
-  return found
+  const blocks = chain.length > maxPemCharacters ? null : chain.match(block)
+  if (!blocks) throw new Error('This is no chain of certificates.')
+  return blocks
 }
 
 /** The facts of the first certificate of a chain. Throws for a text that is none. */
@@ -47,8 +47,8 @@ export function chainFacts(chain: string): CertificateFacts {
 }
 
 function namesOf({ extensions }: ParsedCertificate): string[] {
-  const found = extensions.find(one => one instanceof SubjectAlternativeNameExtension)
-  return (found?.names.items ?? []).flatMap(({ type, value }) => (type === 'dns' ? [value.toLowerCase()] : []))
+  const alternatives = extensions.find(one => one instanceof SubjectAlternativeNameExtension)
+  return (alternatives?.names.items ?? []).flatMap(({ type, value }) => (type === 'dns' ? [value.toLowerCase()] : []))
 }
 
 /** Key of the issuer and serial number, as DER has them: a serial number whose first bit is set begins with a zero byte. */

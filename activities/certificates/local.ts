@@ -7,8 +7,8 @@ import { readRequest } from './request.ts'
 const scheme = 'berth-local:'
 
 /**
- * The installation's own authority, for names whose visitors trust its root: closed networks and development. It asks for no proof: every
- * order is valid at once, and its url says all of it, so that nothing is stored until the certificate is.
+ * The installation's own authority, for names whose visitors trust its root: closed networks and development. It demands no proof: every
+ * order is valid immediately, and its url says all of it, so that nothing is stored until the certificate is.
  */
 export function localAuthority(
   root: () => Promise<Authority>,

@@ -13,7 +13,7 @@ export interface Problem {
   message: string
 }
 
-/** One way to prove one name. An authority asks for one of them for each name. */
+/** One way to prove one name. An authority demands one of them for each name. */
 export interface Challenge {
   kind: ChallengeKind
   /** Last part of the path of an HTTP-01 challenge; for DNS-01 it has no use. */
@@ -91,7 +91,7 @@ export interface CertificateAuthority {
   collect(orderUrl: string, csr: Buffer): Promise<string>
   /** When the authority wants this certificate renewed; null if it does not say. */
   renewal(chain: string): Promise<Renewal | null>
-  /** What follows token and dot in the body of every HTTP-01 answer to this authority, which is not asked for it; null = there is none. */
+  /** What follows token and dot in the body of every HTTP-01 answer to this authority, without a request to it; null = there is none. */
   thumbprint(): Promise<string | null>
   /** Names by which CAA records permit it; empty = it does not look at them. */
   caaNames(): Promise<string[]>

@@ -97,7 +97,7 @@ export async function limitConnections({
   if (await areSet()) return
   const rules = clientRules(connectionShares(Number(owner)), { range, gateway })
   try {
-    // Refused where the chains exist: whoever starts a container and the watch of the host may call this at the same time.
+    // Refused where the chains exist: a start of a container and the watch of the host may call this at the same time.
     await commit(network, ['-N clients', '-N outside', ...rules, `-A ${opening}`])
   } catch (error) {
     if (!(await areSet())) throw error
@@ -109,8 +109,8 @@ function clientRules(
   shares: ConnectionShares,
   { range, gateway }: Pick<StartedContainer, 'range' | 'gateway'>,
 ): string[] {
-  const above = (most: number, prefix: 0 | 32) =>
-    `-p tcp -m connlimit --connlimit-above ${most} --connlimit-saddr --connlimit-mask ${prefix} -j REJECT --reject-with tcp-reset`
+  const above = (max: number, prefix: 0 | 32) =>
+    `-p tcp -m connlimit --connlimit-above ${max} --connlimit-saddr --connlimit-mask ${prefix} -j REJECT --reject-with tcp-reset`
   return [
     `-A clients -s ${gateway} -g outside`,
     `-A clients -s ${range} ${above(shares.owner, 0)}`,

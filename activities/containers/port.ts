@@ -184,7 +184,7 @@ export interface ContainerHost {
   /** Pulls the image, or makes it locally by the recipe in `runtimes/`; present already is success. Rejects with `ImageUnavailable`. Reports progress to everyone who waits for it. */
   ensureImage(image: string, onProgress?: (line: string) => void): Promise<void>
   /**
-   * The same for an image that nobody waits for. Resolves to whether it is there: not when another is brought or requested meanwhile.
+   * The same in the background, with no caller waiting for the image. Resolves to whether it is there: not when another is brought or requested meanwhile.
    * Rejects with the signal's reason when that aborts, which ends the work unless someone waits for the image by then.
    */
   prepareImage(image: string, signal?: AbortSignal): Promise<boolean>

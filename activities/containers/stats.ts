@@ -38,8 +38,8 @@ function memoryUsed({ memory_stats: memory }: EngineReading): number {
 export function containerResidentBytes(reading: EngineReading): number {
   const stats = reading.memory_stats?.stats ?? {}
   const lists = ['active_anon', 'inactive_anon'].map(name => stats[`total_${name}`] ?? stats[name])
-  const known = lists.filter(bytes => bytes !== undefined)
-  return known.length === 0 ? memoryUsed(reading) : sum(known)
+  const numbers = lists.filter(bytes => bytes !== undefined)
+  return numbers.length === 0 ? memoryUsed(reading) : sum(numbers)
 }
 
 function blockBytes(reading: EngineReading, operation: string): number {

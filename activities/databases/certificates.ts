@@ -22,7 +22,7 @@ export interface DatabaseNames {
 
 /**
  * `start`: before the engine starts, with new ones when they are due, or clients reach it elsewhere now. `renew`: new ones in any case.
- * `privately`: for an engine that nobody reaches; the row keeps what its owner reads.
+ * `privately`: for an engine without reachable ports; the row still has what its owner reads.
  */
 export type CertificateUse = 'serve' | 'start' | 'renew' | 'privately'
 

@@ -27,7 +27,7 @@ export const passwdOf = (uid: number): string =>
 /** Of a container that makes a data folder or serves privately at least, and of one that dumps or loads. */
 export const jobMemoryMb = 1024
 
-/** Memory in MB of a container that makes a data folder, or in which an engine serves that nobody reaches. */
+/** Memory in MB of a container that makes a data folder, or in which an engine serves without reachable ports. */
 export const jobMemoryOf = ({ ramMb }: Pick<DatabaseFacts, 'ramMb'>): number => Math.max(jobMemoryMb, ramMb)
 
 /** The container that serves a database: its engine on the data folder, with its port published under the same number. */

@@ -6,7 +6,7 @@ export const dumpPlace = '/dump'
 
 /** A folder for a dump, and containers that work on it: the engine's image, its user, no network, 1 GB of memory. */
 export interface EngineJob {
-  /** The folder on this host, which is `dumpPlace` in the containers. Empty before `dump`. Nobody else writes it. */
+  /** The folder on this host, which is `dumpPlace` in the containers. Empty before `dump`, which alone writes it. */
   folder: string
   /** The data folder of the engine on this host, which the engine may change at any time. */
   data: string
@@ -16,7 +16,7 @@ export interface EngineJob {
    * container is removed. `hear` gets what it prints meanwhile.
    */
   run(command: string[], options?: { signal?: AbortSignal; hear?: (output: string) => void }): Promise<void>
-  /** What hears of the files of a dump while they are written; omitted = nobody reads them meanwhile. */
+  /** Notified of the files of a dump while they are written; omitted = they are not read meanwhile. */
   heard?: HeardDump | undefined
 }
 

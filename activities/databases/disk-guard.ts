@@ -46,7 +46,7 @@ export function databaseDiskGuard({ db, volumes, hosted }: DiskGuardOptions) {
     /**
      * Prepares the disk of a database for the start of its engine, which does not run: removes what its last run has left unfinished, and
      * gives one that still has too little room the ballast.
-     * Resolves to the facts with which the engine starts; the row says so too.
+     * Resolves to the facts with which the engine starts; the row has them too.
      */
     async beforeStart(database: DatabaseFacts): Promise<DatabaseFacts> {
       await hosted.adapterOf(database).discardDrafts?.(hosted.foldersOf(database).data)

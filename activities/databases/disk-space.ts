@@ -17,7 +17,7 @@ export async function diskSpace(volume: string): Promise<DiskSpace | null> {
   if (!own || !above || own.dev === above.dev) return null
   const [{ blocks, bavail, bsize }, ballastBytes] = [await statfs(volume), await ballastBytesOf(volume)]
   return {
-    // What the file system keeps for itself is nobody's: with nothing to write into, a disk is full.
+    // What the file system reserves for itself does not count as free: with nothing to write into, a disk is full.
     usedBytes: (blocks - bavail) * bsize - ballastBytes,
     totalBytes: blocks * bsize - diskGuard.ballastBytes,
     freeBytes: bavail * bsize,
@@ -39,7 +39,7 @@ export async function layBallast(volume: string): Promise<void> {
   await rm(draft, { force: true })
   await rm(path, { force: true })
   try {
-    // Blocks that are allocated and never written: nobody else gets them, and the host's own disk has no part in it.
+    // Blocks that are allocated and never written: they stay reserved, and the host's own disk has no part in it.
     await runProcess('fallocate', ['--length', String(diskGuard.ballastBytes), draft], { env: systemEnvironment })
     await rename(draft, path)
   } finally {

@@ -231,8 +231,8 @@ export class DumpReader {
         throw new DumpCorrupt(`${path} in the dump is damaged.`)
       this.paths.push(path)
     }
-    const known = new Set([sumsFile, ...this.paths])
-    for (const path of this.#all('')) if (!known.has(path)) throw new DumpCorrupt(`${path} is no part of the dump.`)
+    const expected = new Set([sumsFile, ...this.paths])
+    for (const path of this.#all('')) if (!expected.has(path)) throw new DumpCorrupt(`${path} is no part of the dump.`)
   }
 
   #file(path: string): boolean {

@@ -102,7 +102,7 @@ export async function runJob(
   throw new JobFailed(`${spec.command[0]} ${how}: ${output.trim()}`)
 }
 
-/** Rejects without JobFailed for a job that makes an empty data folder: unlike one that loads contents, it says nothing of them. */
+/** Rejects without JobFailed for a job that makes an empty data folder: unlike one that loads contents, it proves nothing about them. */
 export function notInitialised(error: unknown): never {
   if (!(error instanceof JobFailed)) throw error
   throw new Error(`No empty data folder could be made: ${error.message}`, { cause: error })

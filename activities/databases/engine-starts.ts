@@ -58,15 +58,15 @@ export function engineStarts(host: EngineStartOptions, assertCurrent: (operation
     },
 
     /** Running already is success. Resolves to the boot and the image in which it runs. */
-    async start(wanted: DatabaseFacts, operationId: string): Promise<{ bootId: string; imageId: string }> {
-      await growVolume(host, wanted)
-      const isRunning = (await engine.inspect(databaseContainerName(wanted)))?.running ?? false
+    async start(row: DatabaseFacts, operationId: string): Promise<{ bootId: string; imageId: string }> {
+      await growVolume(host, row)
+      const isRunning = (await engine.inspect(databaseContainerName(row)))?.running ?? false
       const settled = async () => {
-        const database = isRunning ? wanted : await guard.beforeStart(wanted)
+        const database = isRunning ? row : await guard.beforeStart(row)
         await hosted.settle(database, isRunning ? 'serve' : 'start')
         return database
       }
-      const [database, { spec, imageId }] = await allEnded([settled(), containerOf(wanted)])
+      const [database, { spec, imageId }] = await allEnded([settled(), containerOf(row)])
       const bootId = await host.boot.settle()
       await assertCurrent(operationId)
       await endOtherEngines(engine, traits.id, database)
@@ -78,7 +78,7 @@ export function engineStarts(host: EngineStartOptions, assertCurrent: (operation
 }
 
 /**
- * Gives an engine that does not run the password of its row, where nobody reaches it, if its volume has another one: it was made from a
+ * Gives an engine that does not run, and stays unreachable, the password of its row if its volume has another one: it was made from a
  * snapshot, or set aside, before the password was reset. Otherwise a password that was replaced would open the database again.
  */
 async function renewPassword(options: PreparationOptions, database: DatabaseFacts, signal: AbortSignal): Promise<void> {

@@ -3,7 +3,7 @@ import { databasePasswordKey, ensureAuthority, recordCertificateServed } from '.
 import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
 import { isEndWaiting } from '../../db/operations/operation-lookups.ts'
 import { pause } from '../../lib/async/loop.ts'
-import { remembered } from '../../lib/async/remembered.ts'
+import { once } from '../../lib/async/remembered.ts'
 import { messageOf } from '../../lib/message-of.ts'
 import { databaseHostname } from '../../policy/databases/connection-url.ts'
 import type { DatabaseSettings } from '../../policy/databases/database-settings.ts'
@@ -59,7 +59,7 @@ export interface HostedEngineOptions {
 export function hostedEngines(options: HostedEngineOptions) {
   const { db, keys, engine, volumes, domain, address, bind, now = () => new Date() } = options
   const authority = (now: Date) => ensureAuthority(db, keys, makeAuthority, now)
-  const passwordKey = remembered(() => databasePasswordKey(db, keys))
+  const passwordKey = once(() => databasePasswordKey(db, keys))
 
   const adapterOf = ({ engine: name }: DatabaseFacts): DatabaseEngine => options.engineOf(name)
   const hostnameOf = ({ id }: DatabaseFacts): string => databaseHostname(id, domain)
@@ -94,7 +94,7 @@ export function hostedEngines(options: HostedEngineOptions) {
     }
   }
 
-  /** The signal ends what `work` asks of the engine. */
+  /** The signal ends what `work` requests from the engine. */
   async function locally<T>(
     database: DatabaseFacts,
     work: (local: LocalEngine) => Promise<T>,
@@ -198,7 +198,7 @@ export function hostedEngines(options: HostedEngineOptions) {
 
     /**
      * Proves at the published port that the password of the row is accepted and another one refused: `before` is the one that must
-     * no longer work. Rejects with the reason when that does not hold within 10 s: EngineUnavailable when no answer says so.
+     * no longer work. Rejects with the reason when that does not hold within 10 s: EngineUnavailable when that is not an answer of the engine.
      */
     async proveLogin(database: DatabaseFacts, before: number, signal: AbortSignal): Promise<void> {
       const deadline = performance.now() + databaseSeconds.login * 1000

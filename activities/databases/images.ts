@@ -49,7 +49,7 @@ export function databaseImages(host: ImageOptions) {
       return from !== to
     },
 
-    /** Lets the new image serve the data of a database that does not run, where nobody reaches it. Rejects with the reason. */
+    /** Lets the new image serve the data of a database that does not run, and stays unreachable. Rejects with the reason. */
     async proveImage(input: DatabaseStepInput): Promise<void> {
       await steps.turn('proveImage', input, async step => {
         const database = step.database()

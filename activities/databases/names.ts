@@ -9,7 +9,7 @@ export const databaseVolume = ({ id, generation }: DatabaseName): string => `${i
 
 export const databaseContainerName = ({ id, generation }: DatabaseName): string => `berth-db-${id}-${generation}`
 
-/** The container in which an engine works on the volume where nobody reaches it, or a step that makes the data folder runs. */
+/** The container of an engine that works on the volume without reachable ports, or of a step that makes the data folder. */
 export const databaseJobName = (database: DatabaseName): string => `${databaseContainerName(database)}-job`
 
 /** The database that a volume belongs to; null for the volume of an application. */

@@ -14,10 +14,10 @@ export interface DatabaseOperation {
   isSameMemory?: boolean
   /** The desired state when the operation was claimed. */
   wasDesired: 'running' | 'stopped' | 'deleted'
-  /** Whether its row said then that its engine runs, or that an operation restarts it. */
+  /** Whether its row then had its engine as running, or as restarted by an operation. */
   wasRunning: boolean
   /** Only the latter; absent in a claim of an earlier version. */
   wasRestarting?: boolean
-  /** Another run, which Temporal has lost, had begun: what it finds done may be its own work. */
+  /** Another run, which Temporal has lost, had started: effects that exist already may be its own. */
   wasBegun?: boolean
 }

@@ -39,7 +39,7 @@ export interface DatabaseSecrets {
   platformPassword: string
 }
 
-/** Folders inside an engine's container. The host owns the settings; the engine owns the others. */
+/** Folders inside an engine's container. The host owns the settings; the engine owns all else. */
 export const places = {
   /** Read-only: settings, `passwd`, and the certificate files below. */
   settings: '/etc/berth',
@@ -63,7 +63,7 @@ export interface LocalEngine {
   socket: string
   secrets: DatabaseSecrets
   traits: DatabaseTraits
-  /** It holds what was dumped, which nobody changes. */
+  /** It holds what was dumped, and does not change. */
   isCopy?: boolean
   /** Ends what is read, written or awaited of this engine: the call then rejects with the signal's reason. */
   signal?: AbortSignal | undefined
@@ -117,7 +117,7 @@ export interface DatabaseEngine {
   admitWrites(engine: LocalEngine): Promise<void>
   /**
    * Makes the files of a running engine smaller that keep what was deleted, where what that takes meanwhile fits into `freeBytes`. Does nothing
-   * where it does not, or would bring nothing. Resolves once it has begun.
+   * where it does not, or would bring nothing. Resolves once it has started.
    */
   shrinkFiles?(engine: LocalEngine, freeBytes: number): Promise<void>
   /** Sets in an engine that runs already what its settings say, and an earlier version or another setting did not when it was started. */

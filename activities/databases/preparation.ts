@@ -38,7 +38,7 @@ export interface PreparationOptions {
 export interface CopyUse {
   contents: DatabaseContents
   dump: DumpFolder
-  /** With an engine that nobody reaches, once it has its contents. */
+  /** With an unreachable engine, once it has its contents. */
   loaded?: (local: LocalEngine) => Promise<void>
   /** The volume is to serve later; one that is only compared need not be on the disk. */
   isKept: boolean
@@ -67,7 +67,7 @@ export async function prepareVolume(
 }
 
 /**
- * Makes a volume with the contents of a dump, in an engine that nobody reaches, and resolves to their digest, or nothing when they
+ * Makes a volume with the contents of a dump, in an unreachable engine, and resolves to their digest, or nothing when they
  * are not compared. `database` has the generation of the new volume. An interrupted attempt is made anew.
  */
 export async function prepareCopy(
@@ -103,7 +103,7 @@ export async function prepareCopy(
   return digest
 }
 
-/** The volume of a database that is about to be started, as large as its memory asks for; its row has that before the file has. */
+/** The volume of a database that is about to be started, as large as its memory requires; its row has that before the file has. */
 export async function growVolume(
   { db, volumes, diskMb }: Pick<PreparationOptions, 'volumes' | 'diskMb'> & { db: Db },
   database: DatabaseFacts,
@@ -215,7 +215,7 @@ async function settleServing({ volumes, hosted, diskMb }: PreparationOptions, da
 }
 
 /**
- * Runs work while an engine serves in a container that nobody else can reach, and stops it cleanly. `endsOnStop`: as of `untilServing`. `around`
+ * Runs work while an engine serves in a container without reachable ports, and stops it cleanly. `endsOnStop`: as of `untilServing`. `around`
  * is called with what starts it. What takes its place meanwhile, by the same name, is left alone.
  */
 export async function servingPrivately<T>(

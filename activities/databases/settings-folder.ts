@@ -30,7 +30,7 @@ export async function writeSettings(
   files: Readonly<Record<string, string>>,
   uid: number,
 ): Promise<void> {
-  // Concurrently, because the disk syncs several files in the time of one; a failure waits for the others, which a repetition would write too.
+  // Concurrently, because the disk syncs several files in the time of one. A failure waits for the other writes: a repetition would do them again.
   const outcomes = await Promise.allSettled(
     Object.entries(files).map(async ([name, text]) => {
       if ((await readSetting({ settings }, name)) === text) return false

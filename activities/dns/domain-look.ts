@@ -74,10 +74,10 @@ async function lookWhereItLeads(
   { dns, read, ownDomains, publicAddresses, edgeProof }: DomainLookOptions,
 ): Promise<{ by: DomainLook['points']; trouble: string | null }> {
   if (await endsAtOurs(dns, hostname, ownDomains)) return { by: 'cname', trouble: null }
-  const found = await addressesOf(dns, hostname)
-  if ('failed' in found) return { by: null, trouble: found.failed }
+  const answers = await addressesOf(dns, hostname)
+  if ('failed' in answers) return { by: null, trouble: answers.failed }
   const own = new AddressSet(publicAddresses)
-  if (found.addresses.every(address => own.has(address))) return { by: 'address', trouble: null }
+  if (answers.addresses.every(address => own.has(address))) return { by: 'address', trouble: null }
   const nonce = randomBytes(16).toString('hex')
   const answer = await read(hostname, probePath(nonce))
   if ('failed' in answer) return { by: null, trouble: answer.failed }

@@ -8,9 +8,9 @@ export type DnsAnswer = { records: string[] } | { failed: string }
 
 /** The domain name system, read by its resolvers. It never rejects: an answer that is not there is one of two kinds. */
 export interface Dns {
-  /** `asker`: the account for which it is asked, which has a few questions at a time; by default the registered domain. */
+  /** `asker`: the account behind the question, which has a few questions at a time; by default the registered domain. */
   look(name: string, type: RecordType, asker?: string): Promise<DnsAnswer>
 }
 
-/** The same, asked for one account. */
+/** The same, on behalf of one account. */
 export const dnsFor = (dns: Dns, asker: string): Dns => ({ look: (name, type) => dns.look(name, type, asker) })

@@ -25,15 +25,15 @@ export interface ProbeOptions {
 export function hostReader({ dns, publicAddresses, port }: ProbeOptions): ReadHost {
   const own = new AddressSet(publicAddresses)
   return async (hostname, path, asker) => {
-    const found = await addressesOf(asker === undefined ? dns : dnsFor(dns, asker), hostname)
-    if ('failed' in found) return found
-    const closed = found.addresses.find(address => !own.has(address) && !isPublicAddress(address))
+    const answers = await addressesOf(asker === undefined ? dns : dnsFor(dns, asker), hostname)
+    if ('failed' in answers) return answers
+    const closed = answers.addresses.find(address => !own.has(address) && !isPublicAddress(address))
     if (closed !== undefined)
       return {
         failed: `${hostname} leads to ${closed}, which is not on the public network. The platform's operator can list it (EDGE_PUBLIC_ADDRESSES).`,
       }
     try {
-      return await read({ hostname, path, port, addresses: found.addresses.slice(0, probeRules.addresses) })
+      return await read({ hostname, path, port, addresses: answers.addresses.slice(0, probeRules.addresses) })
     } catch (error) {
       return { failed: `${hostname} did not answer over http: ${reasonOf(error)}.` }
     }

@@ -98,7 +98,7 @@ function problemOfAwaited(domain: DomainRow, problem: Problem, { delegated, trou
   return problem ?? (trouble === null ? null : { code: 'dnsFailed', message: trouble })
 }
 
-/** What was set for a name leads to our name server, and nobody gets there. */
+/** What was set for a name leads to our name server, which is unreachable. */
 function unanswered({ hostname, owner_id }: DomainRow, trouble: string | null): Problem {
   const name = challengePrefix + withoutWildcard(hostname)
   const missing = `The CNAME of ${name} was seen in DNS, and the answer of the platform's name server is not there`
@@ -109,11 +109,11 @@ function unanswered({ hostname, owner_id }: DomainRow, trouble: string | null): 
   return { code: 'answerMissing', message: trouble === null ? advice : `${advice} ${trouble}` }
 }
 
-const known = (sighting: Sighting): boolean | null => (sighting === 'failed' ? null : sighting === 'seen')
+const factOf = (sighting: Sighting): boolean | null => (sighting === 'failed' ? null : sighting === 'seen')
 
 const factsOf = ({ txt, cname, points }: Seen) => ({
-  txtSeen: known(txt),
-  cnameSeen: known(cname),
+  txtSeen: factOf(txt),
+  cnameSeen: factOf(cname),
   // Where no question is answered, what was seen before stays.
   points: points === null && txt === 'failed' && cname === 'failed' ? null : points !== null,
 })

@@ -69,7 +69,7 @@ export function domainSteps({
   const failing = recordingFailures(db, now)
 
   /** The order of a name that is under way, at an authority that this installation uses. */
-  async function underWay(hostname: string, attempt: Attempt): Promise<CertificateRow & { order_url: string }> {
+  async function orderInProgress(hostname: string, attempt: Attempt): Promise<CertificateRow & { order_url: string }> {
     const { ordered } = await findCertificates(db, hostname)
     if (!authority || !ordered?.order_url || ordered.authority !== authority.name) throw new OrderStopped()
     attempt.order = ordered
@@ -97,12 +97,12 @@ export function domainSteps({
         const certificates = await findCertificates(db, hostname)
         const seen = await sight.look(before, certificates.ordered)
         const domain = await recordLook(db, before, seen.look, now())
-        // It has lapsed, or was released; another account may have claimed it at once.
+        // It has lapsed, or was released; another account may have claimed it immediately.
         if (!domain) continue
         const parts = { db, authority: authority?.issues ?? null, now }
         const watched = await watchRenewal(parts, certificates.current)
-        const known = { answerSeen: seen.answerSeen, authority: authority?.name ?? null, now: now() }
-        const next = nextStep(stateOf(domain, { ...watched, ordered: certificates.ordered }, known), now())
+        const circumstances = { answerSeen: seen.answerSeen, authority: authority?.name ?? null, now: now() }
+        const next = nextStep(stateOf(domain, { ...watched, ordered: certificates.ordered }, circumstances), now())
         // The look may have cleared why the last order failed.
         const reason = before.message ?? domain.message ?? (next.do === 'wait' ? `The platform ${next.summary}.` : null)
         if (reason !== null) await warnOfRenewal(parts, { hostname, reason }, watched.current)
@@ -128,7 +128,7 @@ export function domainSteps({
         const replaces = isOurs && current.chain ? chainFacts(current.chain).ariId : null
         const opened = await authority.issues.order({ hostnames: [hostname], ...(replaces && { replaces }) })
         const { url: order_url, expiresAt } = opened
-        // One that is over already would be replaced at once, again and again: the authority has another time.
+        // One that is over already would be replaced immediately, again and again: the authority has another time.
         const order_ends_at = expiresAt && expiresAt > now() ? expiresAt : null
         await recordOrder(db, order.id, { order_url, order_ends_at, ...offeredIn(opened) })
       })
@@ -137,7 +137,7 @@ export function domainSteps({
     /** Has the authority validate the name by what it can be proved by now, once the proxies can answer it. */
     async answerChallenge(hostname: string): Promise<boolean> {
       return failing(hostname, async (domain, attempt) => {
-        const { order_url, ...order } = await underWay(hostname, attempt)
+        const { order_url, ...order } = await orderInProgress(hostname, attempt)
         const offer = offerOf(order)
         if (!offer.http && !offer.dns) return
         // The look before this step has seen one way: where it is not http, it is DNS.
@@ -151,7 +151,7 @@ export function domainSteps({
 
     async awaitValidation(hostname: string): Promise<boolean> {
       return failing(hostname, async (_, attempt) => {
-        const { order_url } = await underWay(hostname, attempt)
+        const { order_url } = await orderInProgress(hostname, attempt)
         await untilStatus(order_url, ['ready', 'processing', 'valid'])
       })
     },
@@ -159,7 +159,7 @@ export function domainSteps({
     /** Sends the request for the certificate. Its key is stored before, so that a repetition sends the same. */
     async finalizeOrder(hostname: string): Promise<boolean> {
       return failing(hostname, async (_, attempt) => {
-        const { id, order_url } = await underWay(hostname, attempt)
+        const { id, order_url } = await orderInProgress(hostname, attempt)
         const request = await ensureRequest(db, keys, id, () => newRequest([hostname]))
         if (!request) throw new OrderStopped()
         await authority!.issues.finalize(order_url, request.csr)
@@ -169,7 +169,7 @@ export function domainSteps({
     /** Stores the certificate once the authority has issued it. */
     async collectCertificate(hostname: string): Promise<boolean> {
       return failing(hostname, async (_, attempt) => {
-        const { id, order_url } = await underWay(hostname, attempt)
+        const { id, order_url } = await orderInProgress(hostname, attempt)
         await untilStatus(order_url, ['valid'])
         const request = await ensureRequest(db, keys, id, () => newRequest([hostname]))
         if (!request) throw new OrderStopped()

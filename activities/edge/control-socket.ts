@@ -34,8 +34,8 @@ interface ControlRequest {
 }
 
 /** Sends one request over the control socket and resolves to the answer's text. Throws an Error when the proxy is unreachable. */
-export function control(socketPath: string, asked: ControlRequest): Promise<string> {
-  const { method, path, body = '', deadlineMs = usualDeadlineMs, Refused } = asked
+export function control(socketPath: string, message: ControlRequest): Promise<string> {
+  const { method, path, body = '', deadlineMs = usualDeadlineMs, Refused } = message
   return new Promise((resolve, reject) => {
     const headers = { host: 'control', 'content-length': Buffer.byteLength(body) }
     const call = request({ socketPath, method, path, headers, agent: false }, answer => {

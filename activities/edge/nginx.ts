@@ -38,13 +38,13 @@ export function nginxEdge(controlSocket: string): Edge {
   /** The records of a table: all, or those of some hosts. */
   async function listed<T>(path: string, hosts?: readonly string[]): Promise<T[]> {
     if (!hosts) return recordsIn(await read(path))
-    const known = hosts.filter(host => isHostName(withoutWildcard(host)))
-    const found: T[] = []
-    for (let at = 0; at < known.length; at += hostsPerRequest) {
-      const batch = known.slice(at, at + hostsPerRequest)
-      found.push(...recordsIn<T>(await read(`${path}?hosts=${batch.join(',')}`)))
+    const names = hosts.filter(host => isHostName(withoutWildcard(host)))
+    const records: T[] = []
+    for (let at = 0; at < names.length; at += hostsPerRequest) {
+      const batch = names.slice(at, at + hostsPerRequest)
+      records.push(...recordsIn<T>(await read(`${path}?hosts=${batch.join(',')}`)))
     }
-    return found
+    return records
   }
 
   // A proxy of before refuses lines that name an account: its applications have their own shares until it is replaced.
@@ -83,8 +83,8 @@ export function nginxEdge(controlSocket: string): Edge {
         if (now?.appId === only.appId && (only.port ?? now.port) === now.port) await remove()
       }
     },
-    async syncRoutes(wanted) {
-      await sendRoutes('PUT', wanted)
+    async syncRoutes(routes) {
+      await sendRoutes('PUT', routes)
     },
     listRoutes: () => listed('/routes'),
     findRoutes: hosts => listed('/routes', hosts),
@@ -108,17 +108,17 @@ export function nginxEdge(controlSocket: string): Edge {
     async removeCertificate(host) {
       if (isHostName(withoutWildcard(host))) await send('POST', '/certificates', removal(host), CertificateRefused)
     },
-    async syncCertificates(wanted) {
+    async syncCertificates(certificates) {
       const lines: string[] = []
-      for (const certificate of wanted) {
+      for (const certificate of certificates) {
         lines.push(certificateLine(certificate))
         if (lines.length % certificatesPerTurn === 0) await otherWork()
       }
       await send('PUT', '/certificates', lines.join('\n'), CertificateRefused, allCertificatesMs)
     },
     listCertificates: hosts => listed('/certificates', hosts),
-    async setSettings(wanted) {
-      await sendSettings(settingsLines(wanted))
+    async setSettings(settings) {
+      await sendSettings(settingsLines(settings))
     },
     async removeSettings(host) {
       if (isHostName(host)) await sendSettings(settingsRemoval(host))

@@ -44,7 +44,7 @@ function readKey(pem: string): KeyObject | null {
   try {
     return createPrivateKey(pem)
   } catch {
-    return null // OpenSSL's reason helps nobody, and must never quote a key
+    return null // OpenSSL's reason is of no help, and must never quote a key
   }
 }
 

@@ -67,9 +67,9 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
   }
 
   async function commit(tool: Tool, { fill, jumps }: { fill: string[]; jumps: string[] }): Promise<void> {
-    const wanted = rules(tool)
+    const target = rules(tool)
     const heads = fill.map(chain => `:${chain} - [0:0]`)
-    const lines = fill.flatMap(chain => wanted[chain]!.map(rule => `-A ${chain} ${rule}`))
+    const lines = fill.flatMap(chain => target[chain]!.map(rule => `-A ${chain} ${rule}`))
     const text = ['*filter', ...heads, ...lines, ...jumps, 'COMMIT', ''].join('\n')
     const { code, error } = await run(`${tool}-restore`, ['-w', '--noflush'], text)
     if (code !== 0) throw new Error(`${tool}-restore: ${error.trim()}`)
@@ -80,17 +80,17 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
     if (present === null && tool === 'ip6tables') return []
     if (present === null) throw new Error('iptables does not answer')
     if (tool === 'iptables' && admissions === null) adopt(present)
-    const wanted = (chain: string, parent: string | null): WantedChain => {
+    const chainOf = (chain: string, parent: string | null): WantedChain => {
       return { name: chain, parent, listed: listed[tool].get(chain) ?? null, inward: chain === inward }
     }
     const chains =
       tool === 'iptables'
         ? [
-            wanted(input, 'INPUT'),
-            ...[forward, inward].map(chain => wanted(chain, forwardParent(present))),
-            wanted(admitted, null),
+            chainOf(input, 'INPUT'),
+            ...[forward, inward].map(chain => chainOf(chain, forwardParent(present))),
+            chainOf(admitted, null),
           ]
-        : [wanted(input, 'INPUT'), wanted(forward, 'FORWARD')]
+        : [chainOf(input, 'INPUT'), chainOf(forward, 'FORWARD')]
     const plan = planFirewall(present, chains, [
       ...own,
       ...(older ?? jumpsTo(present, input).filter(bridge => !own.includes(bridge))),
@@ -113,12 +113,12 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
     if (present.includes(`-N ${admitted}`)) listed.iptables.set(admitted, rules)
   }
 
-  /** Fills both chains again when the proxies have other addresses. Nobody has tampered with them then, so it is no repair. */
+  /** Fills both chains again when the proxies have other addresses. They were not tampered with then, so it is no repair. */
   async function reopen(): Promise<void> {
-    const wanted = proxies()
+    const addresses = proxies()
     const before = opened
-    if (JSON.stringify(wanted) === JSON.stringify(before)) return
-    opened = wanted
+    if (JSON.stringify(addresses) === JSON.stringify(before)) return
+    opened = addresses
     const chains = [input, forward]
     try {
       await commit('iptables', { fill: chains, jumps: [] })
@@ -153,8 +153,8 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
         return { repaired: [...new Set(repaired)], limited: counter !== null }
       })
     },
-    async admit(wanted) {
-      const rules = admissionRules(wanted)
+    async admit(admissionList) {
+      const rules = admissionRules(admissionList)
       await lock.run(name, async () => {
         if (listed.iptables.has(admitted) && rules.join('\n') === admissions?.join('\n')) return
         admissions = rules

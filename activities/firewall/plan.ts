@@ -47,17 +47,17 @@ export function planFirewall(
     }
     if (parent === null) continue
     const way = (bridge: string) => (inward ? `! -i ${bridge} -o ${bridge}` : `-i ${bridge}`)
-    const wanted = bridges.map(bridge => `${parent} ${way(bridge)} -j ${name}`)
+    const jumps = bridges.map(bridge => `${parent} ${way(bridge)} -j ${name}`)
     const rules = rulesOf(listing, parent)
     // Jumps of other installations are for other bridges, so their order does not matter.
     const firstOther = rules.findIndex(rule => !isJump(rule))
     const front = firstOther < 0 ? rules : rules.slice(0, firstOther)
     const present = listing.filter(rule => rule.startsWith('-A ') && rule.endsWith(` -j ${name}`))
-    const inPlace = wanted.every(jump => front.includes(`-A ${jump}`)) && present.length === wanted.length
+    const inPlace = jumps.every(jump => front.includes(`-A ${jump}`)) && present.length === jumps.length
     if (inPlace) continue
     plan.faults.push(`the jumps from ${parent} to ${name}`)
     plan.jumps.push(...present.map(rule => `-D ${rule.slice(3)}`))
-    plan.jumps.push(...wanted.map(jump => `-I ${jump.replace(' ', ' 1 ')}`))
+    plan.jumps.push(...jumps.map(jump => `-I ${jump.replace(' ', ' 1 ')}`))
   }
   return plan
 }

@@ -14,7 +14,7 @@ export interface ProxyAddresses {
   /** Looks the names up. Resolves after 5 s at the latest; a failure retains what is known. */
   refresh(): Promise<void>
   /** IPv4 addresses that the proxies of builds had within the last hour; starts another look-up when the last one was a minute ago. */
-  known(): ProxyAddress[]
+  recent(): ProxyAddress[]
   /** The proxy of a build that begins now: without those of the service's environment that have no address. Looks up names without one again. */
   forBuilds(): Promise<BuildProxy | null>
   /** Names and addresses of the proxies that have no address that builds may reach. */
@@ -118,7 +118,7 @@ export function proxyAddresses(
   return {
     refresh,
     unreachable,
-    known() {
+    recent() {
       if (endpoints.length > 0 && now() - refreshedAt > refreshMs) void look()
       const open = endpoints.flatMap(({ hostname, port }) => addressesOf(hostname).map(address => ({ address, port })))
       const byText = new Map(open.map(one => [`${one.address}:${one.port}`, one]))

@@ -53,11 +53,11 @@ export class Archives {
   async #loadAccount(account: string): Promise<void> {
     for (const name of await readdir(join(this.root, account))) {
       const path = join(this.root, account, name)
-      const found = this.#busy.has(path) ? null : await stat(path).catch(unlessMissing)
-      if (!found) continue
-      const entry = entryOf(account, name, found.size, found.mtimeMs)
-      const known = entry && this.shelf.find(account, entry.app ?? entry.key)
-      if (known && archiveName(known) === name) continue
+      const stats = this.#busy.has(path) ? null : await stat(path).catch(unlessMissing)
+      if (!stats) continue
+      const entry = entryOf(account, name, stats.size, stats.mtimeMs)
+      const shelved = entry && this.shelf.find(account, entry.app ?? entry.key)
+      if (shelved && archiveName(shelved) === name) continue
       // A newer one replaces the older one, which a killed process left.
       const replaced = entry ? this.shelf.add(entry) : null
       if (replaced) await this.#remove(replaced)

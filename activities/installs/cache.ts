@@ -42,7 +42,7 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
   const shelf = new Shelf({ bytes: maxBytes, entries: installRules.entries }, installRules.accountShare)
   const ending = new AbortController()
   /** What waits to be stored, or is being packed. */
-  const underWay = new Map<Promise<void>, { name: string; giveUp: AbortController }>()
+  const inProgress = new Map<Promise<void>, { name: string; giveUp: AbortController }>()
   const queue = new PackingQueue()
   const archives = new Archives(root, shelf)
   await archives.load()
@@ -57,8 +57,8 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
         const facts = { account, dropped: queue.dropped, err: error }
         if (!signal.aborted) warn?.(facts, 'installs: a result was not stored')
       })
-      .finally(() => underWay.delete(work))
-    underWay.set(work, { name: `${account}/${name}`, giveUp })
+      .finally(() => inProgress.delete(work))
+    inProgress.set(work, { name: `${account}/${name}`, giveUp })
   }
 
   async function inSlot(account: string, bytes: number, signal: AbortSignal, add: () => Promise<void>): Promise<void> {
@@ -97,7 +97,7 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
   }
 
   async function settled(): Promise<void> {
-    while (underWay.size > 0) await Promise.all(underWay.keys())
+    while (inProgress.size > 0) await Promise.all(inProgress.keys())
   }
 
   /** A fault of the disk costs a result, and fails no deploy. */
@@ -108,7 +108,7 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
     })
   async function drop(account: string, name: string): Promise<void> {
     // What waits would come onto the shelf afterwards.
-    for (const one of underWay.values())
+    for (const one of inProgress.values())
       if (one.name === `${account}/${name}`) one.giveUp.abort(new Error('It is not wanted any more.'))
     await unlessFaulty(archives.drop(account, name))
   }
@@ -161,14 +161,14 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
     async sweep(accountsExist, appsExist) {
       const accounts = await archives.accounts()
       const apps = shelf.entries().flatMap(({ app }) => app ?? [])
-      // One that came meanwhile was not asked about.
-      const gone = new Set([
+      // One that was added meanwhile was not looked up.
+      const deleted = new Set([
         ...without(accounts, await accountsExist(accounts)),
         ...without(apps, await appsExist(apps)),
       ])
       const oldest = Date.now() - installRules.unusedDays * dayMs
       const isUnused = (entry: { account: string; app: string | null; usedAt: number }) =>
-        gone.has(entry.account) || (entry.app !== null && gone.has(entry.app)) || entry.usedAt < oldest
+        deleted.has(entry.account) || (entry.app !== null && deleted.has(entry.app)) || entry.usedAt < oldest
       await archives.sweep(accounts, isUnused)
     },
     size: () => shelf.size(),

@@ -97,12 +97,12 @@ class Build {
 
   async #mounts(key: string, noCache: string | null): Promise<ContainerSpec['binds']> {
     const { host, release, folders } = this
-    const found = noCache ?? (await this.#find(key))
-    this.#held = typeof found === 'string' ? null : found
+    const tools = noCache ?? (await this.#find(key))
+    this.#held = typeof tools === 'string' ? null : tools
     this.usedCache = this.#held !== null
     const words = this.#held
       ? `built from the sources, with the cache of its tools of ${new Date(this.#held.at).toISOString()}`
-      : `built from the sources, without a cache: ${found}`
+      : `built from the sources, without a cache: ${tools}`
     if (release.deploymentId) await recordDependencies(host.db, release.deploymentId, words)
     return [
       ...(host.installs ? [{ source: folders.tools, target: newCacheAt, readOnly: false }] : []),
@@ -115,16 +115,16 @@ class Build {
     const { host, release, signal } = this
     if (!host.installs) return 'this host stores none'
     const opened = host.installs.openTools(release.ownerId, release.appId, key, signal)
-    const found = await opened.catch(error => {
+    const tools = await opened.catch(error => {
       signal.throwIfAborted()
       host.warn?.({ appId: release.appId, err: error }, 'installs: a stored cache of tools could not be verified')
       return 'unverified' as const
     })
-    if (found === null) return 'this host has none of the application'
-    if (typeof found !== 'string') return found
-    if (found === 'damaged')
+    if (tools === null) return 'this host has none of the application'
+    if (typeof tools !== 'string') return tools
+    if (tools === 'damaged')
       host.warn?.({ appId: release.appId }, 'installs: a stored cache of tools is not as it was stored')
-    return why[found]
+    return why[tools]
   }
 
   /** Stores the cache that the last run has left, if it has; in the background. Removes the folder in any case. */

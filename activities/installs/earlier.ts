@@ -12,7 +12,7 @@ export interface Earlier {
   installed: Installed
 }
 
-/** Why a result is not used again: it was found to be damaged, or a build without the cache was begun since. */
+/** Why a result is not used again: it is damaged, or a build without the cache was started since. */
 type Forgotten = 'damaged' | 'forsaken'
 
 /** The result that a release uses, its own or that of an earlier one; null when there is none that could be used again. */
@@ -29,14 +29,14 @@ export async function resultOf(volume: string, release: number): Promise<Earlier
 export async function earlierWith(volume: string, before: number, key: string): Promise<Earlier[]> {
   const names = await readdir(join(volume, 'releases'))
   const numbers = names.map(Number).filter(number => number < before)
-  const found: Earlier[] = []
+  const results: Earlier[] = []
   for (const release of numbers.sort((a, b) => b - a)) {
     const folders = releaseFolders(volume, release)
     const installed = (await readPrepared(folders))?.installed
     if (installed?.key !== key || !isFresh(Date.parse(installed.at), installed.isPinned, Date.now())) continue
-    if (await exists(folders.dependencies)) found.push({ release, installed })
+    if (await exists(folders.dependencies)) results.push({ release, installed })
   }
-  return found
+  return results
 }
 
 /** From now on the result of this release is not used by others. */

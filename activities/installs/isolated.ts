@@ -53,7 +53,7 @@ export async function installPrepared(
   const seconds = Math.floor(maxSeconds - (performance.now() - startedAt) / 1000)
   if (seconds <= 0) throw needsMore.failure ?? tooSlow(maxSeconds)
   await removeWhole(folders.volume, folders.install)
-  // The next attempt at this step sees all files at once.
+  // The next attempt at this step sees all files from its start.
   const { inputs: _, ...plan } = prepared
   await writePrepared(folders, { ...plan, ...(needsMore.key && { needsMore: { ...needsMore, key: needsMore.key } }) })
   await recordNotForReuse(host, release, needsMore.because)
@@ -89,15 +89,15 @@ async function installAlone(
   const shown = await shownBy(release, folders.install, inputs, files)
   if (shown.needsMore) return { because: shortWords(shown.needsMore), ...(key && { key }) }
   // A folder that cannot be hashed in time serves this release, and no other.
-  const made = await installDigestOf(host.snapshots, output, release.ownerId, signal).catch(() => null)
+  const outputDigest = await installDigestOf(host.snapshots, output, release.ownerId, signal).catch(() => null)
   signal.throwIfAborted()
   const at = new Date()
   if (shown.leftOut) await recordNotForReuse(host, release, shown.leftOut)
-  if (!made || !facts || !key || shown.leftOut) {
+  if (!outputDigest || !facts || !key || shown.leftOut) {
     await finishInstall(host, release, folders, folders.install)
     return null
   }
-  const { digest, bytes } = made
+  const { digest, bytes } = outputDigest
   // Before the folder gets its name: a record without its folder is used by no one.
   const installed = { key, facts, isPinned: inputs.isPinned, digest, at: at.toISOString() }
   await writePrepared(folders, { ...prepared, installed })

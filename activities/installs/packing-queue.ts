@@ -6,7 +6,7 @@ interface Waiter {
   giveUp: AbortController
 }
 
-/** What waits to be stored, up to a number: beyond it the oldest of the account that has the most is given up. */
+/** Results that wait to be stored, up to a maximum: beyond it the oldest one of the account with the most is given up. */
 export class PackingQueue {
   /** How many were given up. */
   dropped = 0
@@ -29,8 +29,8 @@ export class PackingQueue {
   #dropOne(): void {
     const counts = new Map<string, number>()
     for (const { account } of this.#waiting) counts.set(account, (counts.get(account) ?? 0) + 1)
-    const most = Math.max(...counts.values())
-    const oldest = [...this.#waiting].find(({ account }) => counts.get(account) === most)!
+    const max = Math.max(...counts.values())
+    const oldest = [...this.#waiting].find(({ account }) => counts.get(account) === max)!
     this.#waiting.delete(oldest)
     this.dropped++
     oldest.giveUp.abort(new Error('Too many results wait to be stored.'))

@@ -60,7 +60,7 @@ export async function digestAhead(
 
 /**
  * Whether what the serving release has installed may serve this one too, which brings no dependency files: everything that it depends on
- * besides files is as it was. Of what was not for reuse that is not known, and it is kept. No digest is made: a small commit would wait for
+ * besides files is as it was. For a result that was not for reuse these facts are unknown, and it stays. No digest is made: a small commit would wait for
  * nothing else, and the program that serves uses these files too. Where a language may also compile there is a step for the application's
  * files: then the result must be one of exactly that.
  */
@@ -158,8 +158,8 @@ async function faultOf(
   { ahead, signal }: ReuseTerms,
 ): Promise<string | null> {
   const folder = releaseFolders(volume, release).dependencies
-  const made = ahead?.digestOf(release) ?? installDigestOf(snapshots, folder, ownerId, signal)
-  const digest = await made.then(({ digest }) => digest).catch((error: Error) => error)
+  const work = ahead?.digestOf(release) ?? installDigestOf(snapshots, folder, ownerId, signal)
+  const digest = await work.then(({ digest }) => digest).catch((error: Error) => error)
   signal.throwIfAborted()
   if (digest === installed.digest) return null
   if (typeof digest !== 'string') {

@@ -20,10 +20,10 @@ export async function unpackStored(
   host: AppHostOptions,
   release: Release,
   folders: ReleaseFolders,
-  wanted: Pick<Installed, 'key' | 'facts' | 'isPinned'>,
+  request: Pick<Installed, 'key' | 'facts' | 'isPinned'>,
   signal: AbortSignal,
 ): Promise<Pick<Prepared, 'dependencies' | 'installed'> | 'damaged' | null> {
-  const { key, isPinned } = wanted
+  const { key, isPinned } = request
   const { volume, install, build } = folders
   const stored = await host.installs?.open(release.ownerId, key)
   if (!stored) return null
@@ -40,7 +40,7 @@ export async function unpackStored(
     const at = new Date(stored.at).toISOString()
     return {
       dependencies: `reused from the cache of the account, installed at ${at}`,
-      installed: { ...wanted, digest, at },
+      installed: { ...request, digest, at },
     }
   } catch (error) {
     signal.throwIfAborted()

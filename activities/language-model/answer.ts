@@ -102,10 +102,10 @@ export class Answer {
 
   /** The call that a piece belongs to. Some servers number all calls 0: another id with a name begins another call. */
   #callAt(index: unknown, id: string, name: string): ToolCall {
-    const known = this.#calls.get(index)
-    const isOther = known && id && name && known.id && known.id !== id
-    if (known && !isOther) return known
-    if (isOther) this.#calls.set({}, known)
+    const present = this.#calls.get(index)
+    const isOther = present && id && name && present.id && present.id !== id
+    if (present && !isOther) return present
+    if (isOther) this.#calls.set({}, present)
     const call: ToolCall = { id: '', type: 'function', function: { name: '', arguments: '' } }
     this.#calls.delete(index)
     this.#calls.set(index, call)

@@ -14,7 +14,7 @@ const idleMs = { usual: 1500, max: 4000 }
 /** What follows an answer is read for this long, so that its connection serves the next call. */
 const remainderMs = 1000
 
-/** A server that speaks the chat completions protocol. Its answers are always requested as a stream: only then do servers notice at once that a caller has left. */
+/** A server that speaks the chat completions protocol. Its answers are always requested as a stream: only then do servers notice immediately that a caller has left. */
 export function httpUpstream(upstream: AiUpstream, times: UpstreamTimes = upstreamTimes): Upstream {
   const { origin, pathname: path } = new URL(`${upstream.url}/chat/completions`)
   const pool = new Pool(origin, {
@@ -186,7 +186,7 @@ class CallClock {
     return this.#end.signal
   }
 
-  /** The answer has begun: silence counts from now on. Returns whether it had not before. */
+  /** The answer has started: silence counts from now on. Returns whether it had not before. */
   begin(): boolean {
     const isFirst = !this.#hasBegun
     this.#hasBegun = true

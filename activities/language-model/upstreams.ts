@@ -74,7 +74,7 @@ export function upstreamsModel(upstreams: readonly Upstream[], log: ModelLog, op
         }
       }
 
-      /** Whether no other upstream may answer: the request is wrong, its caller has left, or an answer has begun. */
+      /** Whether no other upstream may answer: the request is wrong, its caller has left, or an answer has started. */
       function isFinal({ kind, details }: UpstreamFailure): boolean {
         return kind === 'refused' || kind === 'aborted' || details.generated !== undefined || signal.aborted
       }

@@ -51,13 +51,13 @@ export function withSearch(model: LanguageModel, web: WebSearch, log: ModelLog):
     searches: ToolCall[],
     options: CompletionOptions,
   ): Promise<ChatMessage[]> {
-    const found = await Promise.all(
+    const messages = await Promise.all(
       searches.map(async (call, n): Promise<ChatMessage> => {
         const results = n < webSearchLimits.searches ? await find(queryOf(call), options) : nothingFound
         return { role: 'tool', tool_call_id: call.id, content: results }
       }),
     )
-    return [{ role: 'assistant', content, tool_calls: searches }, ...found]
+    return [{ role: 'assistant', content, tool_calls: searches }, ...messages]
   }
 
   /** A search that fails finds nothing: the model answers without it. */

@@ -16,7 +16,7 @@ const pieceBytes = 256 * KiB
 const maxPieces = 2
 
 /**
- * MD5, if requested, and SHA-256 of a body, calculated in a thread: they take 2 ms of each megabyte, in which the process would answer nobody else. All
+ * MD5, if requested, and SHA-256 of a body, calculated in a thread: they take 2 ms of each megabyte, in which the process would answer no other request. All
  * bodies of a process share the thread, each with two pieces at most, so that a large one delays a small one by milliseconds.
  */
 export class BodyHash {

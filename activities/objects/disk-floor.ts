@@ -18,7 +18,7 @@ export class DiskFloor {
       this.#isFree = this.#look()
     }
     if (await this.#isFree) return
-    this.#lookedAt = Number.NEGATIVE_INFINITY // so that it is noticed at once when there is room again
+    this.#lookedAt = Number.NEGATIVE_INFINITY // so that it is noticed immediately when there is room again
     throw Object.assign(new Error('The disk of the object store is nearly full.'), { code: 'ENOSPC' })
   }
 

@@ -3,7 +3,7 @@ import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs
 import { dirname, join } from 'node:path'
 import { addAbortSignal, Readable } from 'node:stream'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
-import { sharedTurns } from '../../lib/async/shared-turns.ts'
+import { coalesced } from '../../lib/async/shared-turns.ts'
 import { KiB, MiB } from '../../lib/bytes.ts'
 import { unlessMissing } from '../../lib/folders/error-codes.ts'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
@@ -45,7 +45,7 @@ export async function* bodiesIn(folder: string): AsyncGenerator<string[]> {
 /** Makes changes in a folder durable. Concurrent callers for one folder share one sync that starts after all of their changes. */
 export type SyncFolder = (path: string) => Promise<void>
 
-export const sharedFolderSync = (sync: SyncFolder = syncFolder): SyncFolder => sharedTurns(sync)
+export const sharedFolderSync = (sync: SyncFolder = syncFolder): SyncFolder => coalesced(sync)
 
 class FilesystemStore implements ObjectStore {
   readonly #folder: string
@@ -153,7 +153,7 @@ class FilesystemStore implements ObjectStore {
       await rename(temporary, target).catch(async error => {
         if (error.code !== 'ENOENT') throw error
         await mkdir(folder, { recursive: true, mode: 0o700 })
-        for (const made of this.#foldersTo(folder)) this.#names.delete(made)
+        for (const name of this.#foldersTo(folder)) this.#names.delete(name)
         await rename(temporary, target)
       })
       // The folder's name too, even if another put or process has created it: that one may not have synced the name yet.

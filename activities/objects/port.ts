@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 
-/** Size and hashes computed during a put. `md5` and `sha256` are hex, `crc32` is a number, `size` is bytes. `md5` may be empty if nobody needs it. */
+/** Size and hashes computed during a put. `md5` and `sha256` are hex, `crc32` is a number, `size` is bytes. `md5` may be empty if it is not needed. */
 export interface StoredBody {
   size: number
   md5: string
@@ -17,7 +17,7 @@ export interface PutOptions {
   signal?: AbortSignal
   /** Id of the account whose body it is: accounts take turns with the disk. Without it the body takes turns by itself. */
   ownerId?: string
-  /** Nobody needs its MD5, which takes three times as long as SHA-256: a backend that does not either leaves it out. */
+  /** Its MD5 is not needed, which takes three times as long as SHA-256: a backend that does not either leaves it out. */
   withoutMd5?: true
 }
 

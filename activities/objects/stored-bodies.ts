@@ -79,9 +79,9 @@ async function damageBeside(db: Db, row: StoredSegmentRow, read: boolean): Promi
 
 /** Filters ids of bodies in the store to those without a row: another platform wrote them, or this one lost its rows. */
 export async function unknownBodies(db: Db, store: ObjectStore, ids: readonly string[]): Promise<string[]> {
-  const known = await findKnownSegments(db, ids)
+  const segments = await findKnownSegments(db, ids)
   const unknown: string[] = []
   // A row is created before its body and removed after it: what the sweep removed meanwhile has neither.
-  for (const id of ids) if (id !== installationMark && !known.has(id) && (await store.head(id))) unknown.push(id)
+  for (const id of ids) if (id !== installationMark && !segments.has(id) && (await store.head(id))) unknown.push(id)
   return unknown
 }

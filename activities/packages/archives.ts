@@ -27,14 +27,14 @@ export interface ArchivesOptions {
   warn: Warn
 }
 
-/** Statuses that say something about what was requested, and not about the registry or who asks. */
+/** Statuses that concern the requested file, and not the registry or the caller. */
 export const absent: readonly number[] = [404, 410, 451]
 
 export const addressKey = (...parts: string[]): string => hash('sha256', parts.join('\n'))
 
 /** Archives that are downloaded once, stored only when they are whole and have the digest that the registry names, and verified before each use. */
 export function archives({ store, get, counts, warn }: ArchivesOptions) {
-  const underWay = new Map<string, Download>()
+  const inProgress = new Map<string, Download>()
   const downloads = new FairSlots(packageSlots.downloads)
 
   async function load(
@@ -84,7 +84,7 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
         fail(error as Error)
       } finally {
         close()
-        leave() // whoever reads slowly does not keep the slot of another
+        leave() // a slow reader does not hold a slot that others need
         await download.unused()
         await draft.close()
       }
@@ -107,30 +107,30 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
     }
   }
 
-  return async (wanted: WantedArchive, asker: Asker): Promise<Served> => {
+  return async (target: WantedArchive, asker: Asker): Promise<Served> => {
     const { subject, signal } = asker
-    const key = addressKey('archive', wanted.url)
-    const stored = underWay.has(key) ? null : await storedOne(key, wanted, asker)
+    const key = addressKey('archive', target.url)
+    const stored = inProgress.has(key) ? null : await storedOne(key, target, asker)
     if (stored) {
       if (stored.kind === 'file') counts.hits++
       return stored
     }
-    const joined = underWay.get(key)
+    const joined = inProgress.get(key)
     const download = joined ?? new Download()
     if (!joined) {
-      underWay.set(key, download)
-      void load(key, wanted, subject, download).finally(() => underWay.delete(key))
+      inProgress.set(key, download)
+      void load(key, target, subject, download).finally(() => inProgress.delete(key))
     }
     const outcome = await download.outcome(packageCacheRules.followAfterSeconds * 1000, signal)
     signal.throwIfAborted()
     if (outcome === 'later') {
       if (download.isGrowing) return { kind: 'growing', download }
       download.retain()
-      return { kind: 'elsewhere', url: wanted.url }
+      return { kind: 'elsewhere', url: target.url }
     }
     if (outcome) return outcome
     if (joined) counts.hits++
-    return (await storedOne(key, wanted, asker)) ?? { kind: 'elsewhere', url: wanted.url }
+    return (await storedOne(key, target, asker)) ?? { kind: 'elsewhere', url: target.url }
   }
 }
 

@@ -43,7 +43,7 @@ export class PackageChannel {
       if (message?.kind === 'warning') onWarning(String(message.message).slice(0, 500))
       else if (message) this.#waiting.get(message.id)?.(message)
     })
-    const gone = (how: string) => {
+    const onExit = (how: string) => {
       if (this.#hasEnded) return
       this.#hasEnded = true
       unwatch()
@@ -51,8 +51,8 @@ export class PackageChannel {
       for (const settle of this.#waiting.values()) settle(new Error(`The process of the cache ended: ${how}.`))
       if (!this.#isEnding) onEnd(how)
     }
-    this.#child.once('error', error => gone(error.message))
-    this.#child.once('exit', (code, signal) => gone(signal ?? `exit code ${code}`))
+    this.#child.once('error', error => onExit(error.message))
+    this.#child.once('exit', (code, signal) => onExit(signal ?? `exit code ${code}`))
   }
 
   async start(start: PackageStart): Promise<void> {

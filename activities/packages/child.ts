@@ -94,9 +94,9 @@ async function serve(registry: CachedRegistry, network: PackageNetwork): Promise
   const port = await listen(server, start.address, name)
   paths = registryPaths({
     ...{ registry, key, origin: `http://${start.address}:${port}` },
-    read: async (wanted, asker) => {
-      const found = await document(wanted, asker)
-      return found.kind === 'document' ? documentText(found) : null
+    read: async (target, asker) => {
+      const answer = await document(target, asker)
+      return answer.kind === 'document' ? documentText(answer) : null
     },
     hashOf: async (url, algorithm, asker) => {
       const stored = await store.find(addressKey('archive', url), null, asker).catch(() => null)

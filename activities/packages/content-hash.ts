@@ -6,7 +6,7 @@ import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
 import type { Digest } from '../../policy/packages/documents.ts'
 import { piecesOf } from './pieces.ts'
 
-/** Says what a file contains, from its bytes in their order and then the whole file. */
+/** A hash of a file's contents, from its bytes in their order and then the whole file. */
 interface ContentHash {
   update(piece: Uint8Array): void
   /** Lower-case hex. Rejects for a file of which there is no such digest, and with the reason of the signal. */
@@ -82,7 +82,7 @@ export async function hashOfFile(
   return content.hex(file, bytes, signal)
 }
 
-/** The size of a file, and whether it has the digest that is expected; null when its content is not what its name says. */
+/** The size of a file, and whether it has the digest that is expected; null when its content does not match its name. */
 export async function verified(
   file: FileHandle,
   name: string,
@@ -100,6 +100,6 @@ export async function verified(
   }
   const sha256 = content.digest('hex')
   if (!name.endsWith(sha256)) return null
-  const found = other ? await other.hex(file, bytes, signal) : sha256
-  return { bytes, isExpected: !expected || found === expected.hex }
+  const actual = other ? await other.hex(file, bytes, signal) : sha256
+  return { bytes, isExpected: !expected || actual === expected.hex }
 }

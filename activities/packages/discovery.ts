@@ -13,7 +13,7 @@ const maxPrinted = 200_000
  * project. Each image is queried once, and again later when it could not answer. Rejects only with the reason of the signal.
  */
 export function imageRegistries(now: () => number = () => performance.now()) {
-  const known = new Map<string, { finding: Finding; until: number }>()
+  const findings = new Map<string, { finding: Finding; until: number }>()
 
   async function query({ engine, kind, spec, signal }: PackageUseRequest): Promise<Finding> {
     let printed = ''
@@ -39,11 +39,11 @@ export function imageRegistries(now: () => number = () => performance.now()) {
     const id = await request.engine.imageId(request.spec.image)
     if (id === null) return { because: 'the image is missing' }
     const key = `${request.kind} ${id}`
-    const before = known.get(key)
+    const before = findings.get(key)
     if (before && before.until > now()) return before.finding
     const finding = await query(request)
     const until = 'url' in finding ? Number.POSITIVE_INFINITY : now() + packageCacheRules.queryAgainSeconds * 1000
-    known.set(key, { finding, until })
+    findings.set(key, { finding, until })
     return finding
   }
 }

@@ -16,8 +16,8 @@ export interface WantedDocument {
   variant: string
   /** Makes its links lead to the cache. Throws for what is no such document. Missing: it has none, and any content is one. */
   rewrite?(text: string, type: string, at: string): string
-  /** What it says where that follows from a stored archive: then the registry is not asked. Resolves to null where it does not. */
-  known?(asker: Asker): Promise<string | null>
+  /** Its text where that follows from a stored archive, without a request to the registry; null where it does not. */
+  derive?(asker: Asker): Promise<string | null>
 }
 
 export interface DocumentsOptions {
@@ -28,38 +28,42 @@ export interface DocumentsOptions {
 
 type Outcome = Served | 'stored'
 
-/** A request that several steps wait for; `gone` aborts when the last of them has left. */
+/** A request that several steps wait for; `controller` aborts when the last of them has left. */
 interface Refreshing {
   outcome: Promise<Outcome>
   waiting: number
-  gone: AbortController
+  controller: AbortController
 }
 
 /**
- * Documents of registries, which change: each is asked for again with its ETag. Requests that come meanwhile share the answer. Where the registry
+ * Documents of registries, which change: each is requested again with its ETag. Requests that come meanwhile share the answer. Where the registry
  * does not answer, the stored one is used.
  */
 export function documents({ store, get, warn }: DocumentsOptions) {
-  const underWay = new Map<string, Refreshing>()
+  const inProgress = new Map<string, Refreshing>()
   const slots = new FairSlots(packageSlots.documents)
 
-  async function refresh(key: string, wanted: WantedDocument, { subject, signal: gone }: Asker): Promise<Outcome> {
-    const slotSignal = deadlineSignal(packageCacheRules.slotSeconds * 1000, gone)
+  async function refresh(
+    key: string,
+    target: WantedDocument,
+    { subject, signal: callersSignal }: Asker,
+  ): Promise<Outcome> {
+    const slotSignal = deadlineSignal(packageCacheRules.slotSeconds * 1000, callersSignal)
     const leave = await slots.enterUntil(subject, slotSignal).catch(() => null)
-    if (!leave) return elsewhere(wanted)
-    const tell = (error: Error) => gone.aborted || warn(wanted.url, error)
+    if (!leave) return elsewhere(target)
+    const tell = (error: Error) => callersSignal.aborted || warn(target.url, error)
     let before: Head | null = null
     try {
-      const signal = deadlineSignal(packageCacheRules.documentSeconds * 1000, gone)
+      const signal = deadlineSignal(packageCacheRules.documentSeconds * 1000, callersSignal)
       before = await storedHead(key, { subject, signal })
-      const headers: Record<string, string> = { accept: wanted.accept, 'accept-encoding': 'gzip' }
+      const headers: Record<string, string> = { accept: target.accept, 'accept-encoding': 'gzip' }
       if (before?.etag) headers['if-none-match'] = before.etag
       else if (before?.modified) headers['if-modified-since'] = before.modified
-      const answer = await get(wanted.url, headers, signal)
-      return await outcomeOf(answer, key, wanted, before, tell)
+      const answer = await get(target.url, headers, signal)
+      return await outcomeOf(answer, key, target, before, tell)
     } catch (error) {
       tell(error as Error)
-      return before ? 'stored' : elsewhere(wanted)
+      return before ? 'stored' : elsewhere(target)
     } finally {
       leave()
     }
@@ -71,21 +75,21 @@ export function documents({ store, get, warn }: DocumentsOptions) {
     return before?.head ?? null
   }
 
-  /** Rejects when the registry has not answered what was asked. */
+  /** Rejects when the registry has not answered the request. */
   async function outcomeOf(
     answer: UpstreamAnswer,
     key: string,
-    wanted: WantedDocument,
+    target: WantedDocument,
     before: Head | null,
     tell: (error: Error) => void,
   ): Promise<Outcome> {
     const { status } = answer
     if (status === 200) {
       // What the registry has now is right, even where only the step itself can take it.
-      const failure = await replace(key, wanted, answer).catch((error: Error) => error)
+      const failure = await replace(key, target, answer).catch((error: Error) => error)
       closeAnswer(answer)
       if (failure) tell(failure)
-      return failure ? elsewhere(wanted) : 'stored'
+      return failure ? elsewhere(target) : 'stored'
     }
     await answer.body.dump()
     if (status === 304 && before) return 'stored'
@@ -93,14 +97,14 @@ export function documents({ store, get, warn }: DocumentsOptions) {
     throw new Error(`it answers with ${status}`)
   }
 
-  async function replace(key: string, wanted: WantedDocument, answer: UpstreamAnswer): Promise<void> {
+  async function replace(key: string, target: WantedDocument, answer: UpstreamAnswer): Promise<void> {
     const isPacked = answer.header('content-encoding') === 'gzip'
     const bytes = await readCapped(contentOf(answer), packageCacheRules.documentBytes)
     if (bytes === null) throw new Error('a document is too large')
     const length = answer.header('content-length')
     if (!isPacked && length !== null && Number(length) !== bytes.length) throw new Error('a document is not whole')
     const head = headOf(answer)
-    const content = wanted.rewrite ? Buffer.from(wanted.rewrite(bytes.toString('utf8'), head.type, answer.url)) : bytes
+    const content = target.rewrite ? Buffer.from(target.rewrite(bytes.toString('utf8'), head.type, answer.url)) : bytes
     const draft = await store.draft(key, 2 * packageCacheRules.documentBytes)
     try {
       await draft.write(Buffer.concat([headBytes(head), content]))
@@ -111,37 +115,37 @@ export function documents({ store, get, warn }: DocumentsOptions) {
   }
 
   /** Resolves once the registry has answered the first caller: work continues while any caller waits for it. */
-  async function refreshed(key: string, wanted: WantedDocument, { subject, signal }: Asker) {
-    const refreshing = underWay.get(key) ?? begin(key, wanted, subject)
+  async function refreshed(key: string, target: WantedDocument, { subject, signal }: Asker) {
+    const refreshing = inProgress.get(key) ?? begin(key, target, subject)
     refreshing.waiting++
     try {
       return await unlessAborted(refreshing.outcome, signal)
     } finally {
       if (--refreshing.waiting === 0) {
-        if (underWay.get(key) === refreshing) underWay.delete(key)
-        refreshing.gone.abort()
+        if (inProgress.get(key) === refreshing) inProgress.delete(key)
+        refreshing.controller.abort()
       }
     }
   }
 
-  function begin(key: string, wanted: WantedDocument, subject: string): Refreshing {
-    const gone = new AbortController()
-    const outcome = refresh(key, wanted, { subject, signal: gone.signal })
-    const refreshing = { outcome, waiting: 0, gone }
-    underWay.set(key, refreshing)
+  function begin(key: string, target: WantedDocument, subject: string): Refreshing {
+    const controller = new AbortController()
+    const outcome = refresh(key, target, { subject, signal: controller.signal })
+    const refreshing = { outcome, waiting: 0, controller }
+    inProgress.set(key, refreshing)
     return refreshing
   }
 
-  /** The document as the registry has it now, unless it is known. */
-  return async (wanted: WantedDocument, asker: Asker): Promise<Served> => {
-    const known = await wanted.known?.(asker)
-    if (known) return { kind: 'text', text: known }
-    const key = addressKey('document', wanted.url, wanted.accept, wanted.variant)
-    const outcome = await refreshed(key, wanted, asker)
+  /** The document as the registry has it now, unless it follows from a stored archive. */
+  return async (target: WantedDocument, asker: Asker): Promise<Served> => {
+    const text = await target.derive?.(asker)
+    if (text) return { kind: 'text', text }
+    const key = addressKey('document', target.url, target.accept, target.variant)
+    const outcome = await refreshed(key, target, asker)
     if (outcome !== 'stored') return outcome
-    const found = await openDocument(store, key, asker).catch(() => null)
+    const document = await openDocument(store, key, asker).catch(() => null)
     asker.signal.throwIfAborted()
-    return found ? { kind: 'document', etag: null, ...found } : elsewhere(wanted)
+    return document ? { kind: 'document', etag: null, ...document } : elsewhere(target)
   }
 }
 

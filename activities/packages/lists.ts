@@ -18,10 +18,10 @@ export interface ListsOptions {
 
 /**
  * Long documents without links, which grow at their end, such as that of all versions of all gems. They are stored as they arrive, and never in
- * memory. Only what was added is requested; the registry's digest of the whole says whether it fits. Requests that come meanwhile share it.
+ * memory. Only what was added is requested; the registry's digest of the whole proves that it fits. Requests that come meanwhile share it.
  */
 export function lists({ store, get, warn }: ListsOptions) {
-  const underWay = new Map<string, Download>()
+  const inProgress = new Map<string, Download>()
   const slots = new FairSlots(packageSlots.documents)
 
   async function refresh(key: string, url: string, subject: string, download: Download): Promise<void> {
@@ -97,8 +97,8 @@ export function lists({ store, get, warn }: ListsOptions) {
         }
         const length = answer.header('content-encoding') ? null : answer.header('content-length')
         const expected = wholeDigest(answer)
-        const found = hash.digest('base64')
-        return (length === null || Number(length) === download.received) && (expected ?? found) === found
+        const actual = hash.digest('base64')
+        return (length === null || Number(length) === download.received) && (expected ?? actual) === actual
       },
       download,
     )
@@ -128,17 +128,17 @@ export function lists({ store, get, warn }: ListsOptions) {
   }
 
   async function stored(key: string, asker: Asker): Promise<Served | null> {
-    const found = await openDocument(store, key, asker).catch(() => null)
+    const document = await openDocument(store, key, asker).catch(() => null)
     asker.signal.throwIfAborted()
-    return found && { kind: 'document', etag: found.head.etag, ...found }
+    return document && { kind: 'document', etag: document.head.etag, ...document }
   }
 
   return async (url: string, asker: Asker): Promise<Served> => {
     const key = addressKey('list', url)
-    const download = underWay.get(key) ?? new Download()
-    if (!underWay.has(key)) {
-      underWay.set(key, download)
-      void refresh(key, url, asker.subject, download).finally(() => underWay.delete(key))
+    const download = inProgress.get(key) ?? new Download()
+    if (!inProgress.has(key)) {
+      inProgress.set(key, download)
+      void refresh(key, url, asker.subject, download).finally(() => inProgress.delete(key))
     }
     const outcome = await download.outcome(packageCacheRules.followAfterSeconds * 1000, asker.signal)
     asker.signal.throwIfAborted()

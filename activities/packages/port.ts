@@ -5,7 +5,7 @@ export interface PackageUseRequest {
   kind: RegistryKind
   /** The engine of the host. */
   engine: Pick<ContainerHost, 'ensureNetwork' | 'listNetworks' | 'imageId' | 'runToEnd'>
-  /** The container of the step: one like it, without its sources, is asked for its registry. */
+  /** The container of the step: one like it, without its sources, prints its registry. */
   spec: ContainerSpec
   signal: AbortSignal
 }

@@ -3,7 +3,7 @@ import { chown, mkdir, readFile, rm } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
-import { rarely } from '../../lib/async/rarely.ts'
+import { throttledLog } from '../../lib/async/rarely.ts'
 import { deadlineSignal, unlessAborted } from '../../lib/async/timeout.ts'
 import type { BuildProxy } from '../../policy/hosts/build-settings.ts'
 import { withoutProxy } from '../../policy/hosts/build-trust.ts'
@@ -78,7 +78,7 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
   }
 
   /** The process has a limit for each kind of failure. This one holds even if it is no longer what it was. */
-  const onWarning = rarely(packageCacheRules.warnings.allPerMinute, 60_000, (registry, leftOut) =>
+  const onWarning = throttledLog(packageCacheRules.warnings.allPerMinute, 60_000, (registry, leftOut) =>
     warn({ registry, ...(leftOut > 0 && { leftOut }) }, 'packages: a request to a registry failed'),
   )
 
@@ -143,14 +143,14 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
     const url = named[kind]
     if (url === 'off') return null
     if (url !== null) return { kind, url, isNamed: true }
-    const found = await registryOfImage(request)
-    if ('url' in found) return { kind, url: found.url, isNamed: false }
-    fault = found.because
+    const finding = await registryOfImage(request)
+    if ('url' in finding) return { kind, url: finding.url, isNamed: false }
+    fault = finding.because
     warn({ image: request.spec.image, because: fault }, alone)
     return null
   }
 
-  /** Null while steps do without it, because it did not start: each of them would wait for that in turn. */
+  /** Null while steps do without it, because it did not start: each of them would wait for that. */
   async function useNow(request: PackageUseRequest, registry: CachedRegistry): Promise<PackageUse | null> {
     request.signal.throwIfAborted()
     if (performance.now() < restsUntil) return null

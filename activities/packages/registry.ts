@@ -26,7 +26,7 @@ export interface RegistryOptions extends Pick<RegistryParts, 'origin' | 'read' |
 
 export interface RegistryPaths {
   /** Null for a path that the cache does not serve. `accept` is the header of the request. */
-  wanted(path: string, accept: string): Wanted | null
+  parse(path: string, accept: string): Wanted | null
 }
 
 /** Paths of the cache that stand for those of a registry: equal ones, and signed ones for archives elsewhere. */
@@ -81,11 +81,11 @@ export function registryPaths({ registry, key, origin, ...reading }: RegistryOpt
   })
 
   return {
-    wanted(path, accept) {
+    parse(path, accept) {
       if (path.startsWith('/~/')) {
-        const found = unsealed(path)
-        if (typeof found?.value === 'string') return paths.atSealed?.(found.value, found.rest) ?? null
-        return found && { kind: 'archive', archive: archiveOf(found.value as [string, Digest, Digest], found.rest) }
+        const target = unsealed(path)
+        if (typeof target?.value === 'string') return paths.atSealed?.(target.value, target.rest) ?? null
+        return target && { kind: 'archive', archive: archiveOf(target.value as [string, Digest, Digest], target.rest) }
       }
       return path.startsWith(base.pathname) ? paths.at(path.slice(base.pathname.length), accept) : null
     },

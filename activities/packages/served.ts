@@ -54,7 +54,7 @@ export class Download extends EventEmitter {
     return this.#file !== null
   }
 
-  /** Aborts once nothing has waited for it, or read it, for some seconds: a step that was ended asks for nothing more. */
+  /** Aborts once nothing has waited for it, or read it, for some seconds: a step that was ended requests nothing more. */
   get abandoned(): AbortSignal {
     return this.#abandoned.signal
   }
@@ -84,8 +84,8 @@ export class Download extends EventEmitter {
   }
 
   /** The outcome, or `later` when it is not there in time, or the caller's signal aborts. */
-  async outcome(waitMs: number, gone: AbortSignal): Promise<Served | null | 'later'> {
-    const signal = deadlineSignal(waitMs, gone)
+  async outcome(waitMs: number, callerSignal: AbortSignal): Promise<Served | null | 'later'> {
+    const signal = deadlineSignal(waitMs, callerSignal)
     this.#arrive()
     while (!this.#outcome && !signal.aborted)
       await once(this, 'progress', { signal }).catch(ignoreError('its time is over'))

@@ -17,7 +17,7 @@ export interface PackageServerOptions {
   /** The only network that is answered, as `10.1.2.0/24`. */
   subnet: string
   paths(): RegistryPaths
-  /** What the registry does not have may be at the one that a step without the cache asks. */
+  /** What the registry does not have may be at the one that steps without the cache use. */
   mayBeElsewhere: boolean
   archive: ReturnType<typeof archives>
   document: ReturnType<typeof documents>
@@ -33,7 +33,7 @@ const archiveParts = { offset: 0, head: { type: 'application/octet-stream' }, et
 /** With one of these a request is somebody's, and its answer might be too. */
 const personal = ['authorization', 'proxy-authorization', 'cookie', 'npm-otp'] as const
 
-/** Answers build containers. A container is known by its address: each has the same limits, whatever the others do. */
+/** Answers build containers. A container is known by its address: each has the same limits, whatever other containers do. */
 export function packageServer(options: PackageServerOptions): Server {
   const {
     subnet,
@@ -96,21 +96,21 @@ export function packageServer(options: PackageServerOptions): Server {
     if (url.length > pathLength || !isPlain) return refuse(403, 'This cache does not serve this address.')
     if (url.startsWith(`${upPath}/`)) uses.arrive(url.slice(upPath.length + 1), address)
     if (url === upPath || url.startsWith(`${upPath}/`)) return void response.writeHead(204).end()
-    const wanted = paths().wanted(url, headers.accept ?? '')
-    if (!wanted) return refuse(404, 'This cache does not serve this address.')
+    const target = paths().parse(url, headers.accept ?? '')
+    if (!target) return refuse(404, 'This cache does not serve this address.')
     const asker = { subject: address, signal }
-    await send(await found(wanted, asker, method === 'HEAD'), request, response, signal)
+    await send(await serve(target, asker, method === 'HEAD'), request, response, signal)
   }
 
-  async function found(wanted: Wanted, asker: Asker, isHead: boolean): Promise<Served> {
-    switch (wanted.kind) {
-      // To verify one only in order to say how long it is would cost as much as to send it.
+  async function serve(target: Wanted, asker: Asker, isHead: boolean): Promise<Served> {
+    switch (target.kind) {
+      // To verify one only for its length would cost as much as to send it.
       case 'archive':
-        return isHead ? { kind: 'elsewhere', url: wanted.archive.url } : archive(wanted.archive, asker)
+        return isHead ? { kind: 'elsewhere', url: target.archive.url } : archive(target.archive, asker)
       case 'list':
-        return isHead ? { kind: 'elsewhere', url: wanted.url } : list(wanted.url, asker)
+        return isHead ? { kind: 'elsewhere', url: target.url } : list(target.url, asker)
       case 'document':
-        return document(wanted.document, asker)
+        return document(target.document, asker)
     }
   }
 
@@ -165,13 +165,13 @@ export function packageServer(options: PackageServerOptions): Server {
     }
     line.requests++
     const late = setTimeout(() => cutOff(socket), clientSeconds.answer * 1000)
-    const gone = new AbortController()
-    const leave = () => gone.abort()
+    const closed = new AbortController()
+    const leave = () => closed.abort()
     socket.once('close', leave)
     line.last = line.last
-      .then(() => (socket.destroyed ? undefined : answer(request, response, gone.signal)))
+      .then(() => (socket.destroyed ? undefined : answer(request, response, closed.signal)))
       .catch(() => {
-        if (gone.signal.aborted) return
+        if (closed.signal.aborted) return
         count('troubles', line.address)
         if (response.headersSent) response.destroy()
         else response.writeHead(503, { connection: 'close' }).end()
@@ -187,10 +187,10 @@ export function packageServer(options: PackageServerOptions): Server {
 
 /** Sends all pieces, each once the one before has left. Rejects, and cuts the answer off, when they end early; a client that goes is no failure. */
 async function pass(pieces: AsyncGenerator<Buffer>, response: ServerResponse): Promise<void> {
-  const gone = new Promise<'gone'>(resolve => response.once('close', () => resolve('gone')))
+  const closed = new Promise<'gone'>(resolve => response.once('close', () => resolve('gone')))
   for await (const piece of pieces) {
     const sent = new Promise<'sent'>(resolve => response.write(piece, () => resolve('sent')))
-    if (response.destroyed || (await Promise.race([sent, gone])) === 'gone') return
+    if (response.destroyed || (await Promise.race([sent, closed])) === 'gone') return
   }
   response.end()
 }

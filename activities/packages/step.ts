@@ -27,9 +27,9 @@ const again =
 export async function runWithPackages({ engine, packages, warn }: AppHostOptions, step: PackageStep): Promise<Outcome> {
   const { language, spec, signal, add } = step
   const run = (one: ContainerSpec) => engine.runToEnd(one, add, signal)
-  const found = packages ? registryFor(language, await textsOf(step)) : null
-  if (!packages || !found || 'named' in found) return run(spec)
-  const use = await packages.use({ kind: found.kind, engine, spec, signal })
+  const registry = packages ? registryFor(language, await textsOf(step)) : null
+  if (!packages || !registry || 'named' in registry) return run(spec)
+  const use = await packages.use({ kind: registry.kind, engine, spec, signal })
   if (!use) return run(spec)
   const [shell = '', option = '', install = ''] = spec.command
   const command = [shell, option, use.install(install)]
@@ -38,7 +38,7 @@ export async function runWithPackages({ engine, packages, warn }: AppHostOptions
   if (outcome.exitCode === 0 || outcome.oom || !hadTrouble) return outcome
   await add(again)
   warn?.({ step: spec.name }, 'packages: a step failed with the cache, and is tried once more without it')
-  const { anew } = packageManagers[found.kind]
+  const { anew } = packageManagers[registry.kind]
   return run({ ...spec, command: [shell, option, anew + install] })
 }
 

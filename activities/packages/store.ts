@@ -70,8 +70,8 @@ export class Store {
   /** In the order of their use. */
   readonly #entries = new Map<string, Entry>()
   readonly #reads = new FairSlots(packageSlots.reads)
-  /** Removed ones that are still read. */
-  readonly #gone = new Set<Entry>()
+  /** Removed files that are still read. */
+  readonly #orphans = new Set<Entry>()
   #bytes = 0
   #drafts = 0
 
@@ -82,16 +82,16 @@ export class Store {
   /** Removes what a killed process left half-written, and all that is no entry. */
   static async open(options: StoreOptions): Promise<Store> {
     const store = new Store(options)
-    const found: [string, Entry][] = []
+    const entries: [string, Entry][] = []
     await eachConcurrently(await readdir('.'), atOnce, async name => {
       const [, key] = entryName.exec(name) ?? []
       const stats = await stat(name).catch(() => null)
       if (key && stats?.isFile())
-        found.push([key, { name, bytes: onDisk(stats.size), touchedAt: stats.mtimeMs, readers: 0 }])
+        entries.push([key, { name, bytes: onDisk(stats.size), touchedAt: stats.mtimeMs, readers: 0 }])
       else if (name !== keyFile) await unlink(name).catch(ignoreError('it takes no part in anything'))
     })
-    found.sort(([, a], [, b]) => a.touchedAt - b.touchedAt)
-    for (const [key, entry] of found) await store.#add(key, entry)
+    entries.sort(([, a], [, b]) => a.touchedAt - b.touchedAt)
+    for (const [key, entry] of entries) await store.#add(key, entry)
     await store.#makeRoom()
     return store
   }
@@ -121,15 +121,15 @@ export class Store {
       this.#discount(entry)
     }
     if (file) {
-      const found = await verified(file, entry.name, expected, signal).catch(() => null)
-      if (found?.isExpected && !signal.aborted) {
+      const facts = await verified(file, entry.name, expected, signal).catch(() => null)
+      if (facts?.isExpected && !signal.aborted) {
         await this.#use(key, entry)
-        return { file, bytes: found.bytes, close }
+        return { file, bytes: facts.bytes, close }
       }
       await close()
       signal.throwIfAborted()
       // It is what was verified when it was stored: what is expected now may be wrong instead.
-      if (found) return null
+      if (facts) return null
     } else await close()
     await this.#remove(key, entry)
     return null
@@ -191,14 +191,14 @@ export class Store {
   #forget(key: string, entry: Entry): boolean {
     if (this.#entries.get(key) !== entry) return false
     this.#entries.delete(key)
-    this.#gone.add(entry)
+    this.#orphans.add(entry)
     this.#discount(entry)
     return true
   }
 
-  /** The bytes of a removed file are free once nobody reads it. */
+  /** The bytes of a removed file are free once its last reader is done. */
   #discount(entry: Entry): void {
-    if (entry.readers === 0 && this.#gone.delete(entry)) this.#bytes -= entry.bytes
+    if (entry.readers === 0 && this.#orphans.delete(entry)) this.#bytes -= entry.bytes
   }
 
   async #remove(key: string, entry: Entry): Promise<void> {

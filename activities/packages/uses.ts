@@ -1,6 +1,6 @@
 import type { UseCounts } from './job.ts'
 
-/** Max steps at a time: nobody requests the counts of a step that was given up. */
+/** Max steps at a time: the counts of a step that was given up are never requested. */
 const maxSteps = 1000
 
 /** Counts of each step: its container reports its address with the step's token, which no other container has. */
@@ -14,7 +14,7 @@ export class Uses {
     if (this.#byToken.size > maxSteps) this.#byToken.delete(oldest!)
   }
 
-  /** A container has an address to itself until another one says that it is there. */
+  /** A container has its address to itself until another one registers it. */
   arrive(token: string, address: string): void {
     const use = this.#byToken.get(token)
     if (!use) return

@@ -1,7 +1,7 @@
-import { rarely } from '../../lib/async/rarely.ts'
+import { throttledLog } from '../../lib/async/rarely.ts'
 import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
 
-/** Says that a request to `url` of a registry has failed. */
+/** Logs that a request to `url` of a registry has failed. */
 export type Warn = (url: string, error: Error) => void
 
 /** Passes on a few warnings a minute of each registry and kind of failure, so that one that a program in a build provokes hides no other. */
@@ -14,7 +14,7 @@ export function warnings(send: (text: string) => void): (registry: string) => Wa
     if (present) return present
     // Kinds beyond the bound share one number.
     if (passes.size >= kinds && key !== '') return passOf('')
-    const pass = rarely(perMinute, 60_000, (text, leftOut) =>
+    const pass = throttledLog(perMinute, 60_000, (text, leftOut) =>
       send(leftOut > 0 ? `${text}; ${leftOut} like it before` : text),
     )
     passes.set(key, pass)

@@ -8,7 +8,7 @@ export interface Failure {
   message: string
 }
 
-/** Says that an operator cancelled the operation; nobody did when the application was deleted. */
+/** Puts into the message that an operator cancelled the operation; the deletion of the application cancels it without one. */
 export async function withCanceller(db: Db, operationId: string, failure: Failure): Promise<Failure> {
   if (failure.code !== 'DEPLOY_CANCELLED') return failure
   const by = (await findOperation(db, operationId))?.cancel_requested_by

@@ -45,9 +45,9 @@ export interface Prepared {
   isClean?: boolean
   /** The only files of the root that the install step depends on; missing when it depends on more. */
   inputs?: Extract<InstallInputs, { isPinned: boolean }>
-  /** The lock file that the step writes because nobody has brought one: it is no file of the application, and is removed after the step. */
+  /** The lock file that the step writes because none was brought: it is no file of the application, and is removed after the step. */
   writtenLock?: string
-  /** Why the result of a step with this key showed that it needs all files; the next one with that key sees them at once. */
+  /** Why the result of a step with this key showed that it needs all files; the next one with that key sees them from its start. */
   needsMore?: { key: string; because: string }
   /** Where its dependencies come from, in words; missing from older versions and where nothing has to be installed. */
   dependencies?: string
@@ -55,7 +55,7 @@ export interface Prepared {
   installed?: Installed
   /** That result was found to be other than what was installed: no other release uses it. */
   isDamaged?: true
-  /** A build without the cache was begun since, that would have used it: no other release does. */
+  /** A build without the cache, which would have used it, was started since: no other release uses it. */
   isForsaken?: true
 }
 
@@ -94,9 +94,9 @@ export async function readPrepared(folders: ReleaseFolders): Promise<Prepared | 
 export async function isPreparedFor(
   folders: ReleaseFolders,
   { deploymentId }: Prepared,
-  wanted: string | null,
+  expected: string | null,
 ): Promise<boolean> {
-  if (deploymentId !== undefined) return deploymentId === wanted
+  if (deploymentId !== undefined) return deploymentId === expected
   const records = [recordNames.journal, recordNames.before, recordNames.first].map(name =>
     exists(join(folders.root, name)),
   )

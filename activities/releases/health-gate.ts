@@ -31,10 +31,10 @@ export interface GateOptions {
   signal: AbortSignal
 }
 
-/** Most programs answer within a second of their start, small ones much sooner: they are asked more often then. */
+/** Most programs answer within a second of their start, small ones much sooner: they are probed more often then. */
 const pollMs = (waitedSeconds: number): number => (waitedSeconds < 0.25 ? 5 : waitedSeconds < 1 ? 10 : 50)
 const inspectMs = 500
-/** A program that ends at once is noticed after this; one that answers at once is not inspected. */
+/** A program that ends immediately is noticed after this; one that answers immediately is not inspected. */
 const firstInspectMs = 100
 /** A program without a port has to stay up this long. */
 const aliveSeconds = 3

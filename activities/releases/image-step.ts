@@ -27,7 +27,7 @@ export const everyMs = 3000
 export async function imageOfStep(host: Pick<AppHostOptions, 'db' | 'engine'>, step: ImageStep): Promise<void> {
   const { db, engine } = host
   const { operationId, release, image, seconds, signal } = step
-  // Lines arrive in the context of whoever began to bring the image.
+  // Lines arrive in the context of the caller that started to bring the image.
   const claim = claimOfActivity()
   const fence = fenced(db, () => claim)
   const write = (words: string | null) =>

@@ -38,8 +38,8 @@ export async function planInstall(
 ): Promise<Prepared> {
   const folders = releaseFolders(volume, release.number)
   const runtime = runtimes[release.language]
-  const wanted = [...namesThatInstall(release.language), ...configNames]
-  const sourceNames = await namesIn(folders.source, wanted)
+  const names = [...namesThatInstall(release.language), ...configNames]
+  const sourceNames = await namesIn(folders.source, names)
   const serving = app?.release ?? 0
   const whole = serving === 0 || release.source?.kind === 'git' || release.source?.kind === 'snapshot'
   if (whole) return stepFor(release, folders.source, sourceNames)
@@ -49,16 +49,16 @@ export async function planInstall(
   if (!bringsDependencyFile && !otherRuntime && !(await bringsMember(release, folders))) {
     const mayCompile = runtime.dependencies?.at === compiledAt && (await exists(folders.files))
     // The upload has none of the names that decide it.
-    const step = mayCompile ? await stepFor(release, folders.files, await namesIn(folders.files, wanted)) : null
+    const step = mayCompile ? await stepFor(release, folders.files, await namesIn(folders.files, names)) : null
     if (step?.install === null) return step
     const lender = await lenderOf(volume, serving)
     if ((step === null || step.inputs) && lender !== 'lost' && (await mayKeep(step)))
       return { install: null, dependenciesOf: lender }
   }
-  if (!(await installsOver(release, folders, wanted, sourceNames))) return nothing
+  if (!(await installsOver(release, folders, names, sourceNames))) return nothing
   const { number, path, ownerId: account } = release
   await layReleaseOver({ volume, release: number, path, owner, account }, signal)
-  const step = await stepFor(release, folders.build, await namesIn(folders.build, wanted))
+  const step = await stepFor(release, folders.build, await namesIn(folders.build, names))
   // The application may have changed its files since.
   if (step.install === null) await removeWhole(volume, folders.build)
   return step
@@ -70,11 +70,11 @@ const nothing: Prepared = { install: null, dependenciesOf: null }
 async function installsOver(
   release: Release,
   folders: ReleaseFolders,
-  wanted: readonly string[],
+  names: readonly string[],
   sourceNames: readonly string[],
 ): Promise<boolean> {
   const brought = release.path === '' ? sourceNames : []
-  const present = (await exists(folders.files)) ? await namesIn(folders.files, wanted) : []
+  const present = (await exists(folders.files)) ? await namesIn(folders.files, names) : []
   const folderOf = (name: string) => (brought.includes(name) ? folders.source : folders.files)
   return (await installOf(release, folderOf, [...new Set([...present, ...brought])])) !== null
 }

@@ -51,7 +51,7 @@ export interface InstallStep {
   traits: HostTraits
 }
 
-/** The build container of a step whose image is at the host, and the id that this image has now; null when it is gone already. */
+/** The build container of a step whose image is at the host, and the id that this image has now; null when it was removed already. */
 export interface ReadyInstall {
   spec: ContainerSpec
   imageId: string | null

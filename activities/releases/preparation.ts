@@ -53,7 +53,7 @@ export function releasePreparation(host: AppHostOptions, options: PreparationOpt
     // What replaces a serving release is placed when its turn comes.
     if (needsInstall || step.kind !== 'create') return { needsInstall }
     signal.throwIfAborted()
-    const failed = new AbortController() // nobody waits for an image to learn that the disk is full
+    const failed = new AbortController() // a full disk is reported without waiting for an image
     const placing = place(input).catch(error => {
       failed.abort(error)
       throw error

@@ -10,9 +10,9 @@ const maxSearched = 100_000
  * Returns those of these names that an open folder has, in their order; for a pattern `*.x` the first match. A folder may have millions of
  * entries: only the requested names are held in memory.
  */
-export async function namesAmong(folder: AppFolder, wanted: readonly string[]): Promise<string[]> {
+export async function namesAmong(folder: AppFolder, candidates: readonly string[]): Promise<string[]> {
   const names: string[] = []
-  for (const name of new Set(wanted)) {
+  for (const name of new Set(candidates)) {
     const match = name.startsWith('*') ? await firstMatch(folder, name.slice(1)) : await ifPresent(folder, name)
     if (match !== null) names.push(match)
   }
@@ -20,9 +20,9 @@ export async function namesAmong(folder: AppFolder, wanted: readonly string[]): 
 }
 
 /** `namesAmong` for a path, which must not be a link. */
-export async function namesIn(path: string, wanted: readonly string[]): Promise<string[]> {
+export async function namesIn(path: string, candidates: readonly string[]): Promise<string[]> {
   const folder = await AppFolder.open(path)
-  return namesAmong(folder, wanted).finally(() => folder.close())
+  return namesAmong(folder, candidates).finally(() => folder.close())
 }
 
 /**
@@ -34,10 +34,10 @@ export async function hasAnywhere(path: string, isName: (name: string) => boolea
   async function within(folder: AppFolder): Promise<boolean> {
     try {
       for await (const entry of await folder.entries()) {
-        const found = nameText(entry.name)
+        const name = nameText(entry.name)
         searched += 1
-        if (isName(found) || searched > maxSearched) return true
-        const isSearched = entry.isDirectory() && found !== except
+        if (isName(name) || searched > maxSearched) return true
+        const isSearched = entry.isDirectory() && name !== except
         if (isSearched && (await within(await folder.enter(entry.name)))) return true
       }
       return false

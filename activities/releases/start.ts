@@ -19,9 +19,9 @@ export async function startContainer(
   spec: ContainerSpec,
   { alone, assertCurrent, ended, created }: StartTerms,
 ): Promise<Pick<StartedContainer, 'containerId' | 'hostPort' | 'hostAddress' | 'startedAt'>> {
-  const known = created ?? (ended && isUpToDate(ended, spec) ? ended.id : null)
-  const isReady = known !== null && !alone
-  const present = isReady ? known : await presentContainer(engine, spec)
+  const reusable = created ?? (ended && isUpToDate(ended, spec) ? ended.id : null)
+  const isReady = reusable !== null && !alone
+  const present = isReady ? reusable : await presentContainer(engine, spec)
   if (alone) await stopOthers(engine, spec)
   if (!isReady) await assertCurrent()
   const containerId = present ?? (await engine.create(spec))

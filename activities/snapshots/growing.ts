@@ -14,16 +14,16 @@ const lookEveryMs = 5
 
 /** Files of a folder that is filled, in the order in which they begin; ends once the folder has everything. */
 export class GrowingFiles {
-  readonly #begun = new Map<string, GrowingFile>()
+  readonly #files = new Map<string, GrowingFile>()
   #isFilled = false
 
-  /** `listen` is called at once, with what takes the messages. */
+  /** `listen` is called immediately, with what takes the messages. */
   constructor(listen: (take: (message: FillMessage) => void) => unknown) {
     listen(message => {
       if (message.kind === 'filled') this.#isFilled = true
-      else if (message.kind === 'begins') this.#begun.set(message.path, { ...message, isWhole: false })
+      else if (message.kind === 'begins') this.#files.set(message.path, { ...message, isWhole: false })
       else {
-        const file = this.#begun.get(message.path)
+        const file = this.#files.get(message.path)
         if (file) file.isWhole = true
       }
     })
@@ -31,10 +31,10 @@ export class GrowingFiles {
 
   async *[Symbol.asyncIterator](): AsyncGenerator<GrowingFile> {
     for (;;) {
-      const [file] = this.#begun.values()
+      const [file] = this.#files.values()
       if (file) {
         yield file
-        this.#begun.delete(file.path)
+        this.#files.delete(file.path)
       } else if (this.#isFilled) return
       else await sleep(lookEveryMs)
     }

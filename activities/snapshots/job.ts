@@ -17,7 +17,7 @@ export interface PauseRequest {
   kind: 'pause' | 'resume'
 }
 
-/** Sent by a child after every so many files, folders and links that it has found. */
+/** Sent by a child each time it has found a certain number of files, folders and links. */
 export interface FoundFiles {
   kind: 'found'
   files: number

@@ -20,7 +20,7 @@ export interface Making {
   /** Resolves once the program is frozen. */
   pause(): Promise<void>
   resume(): void
-  /** Called every so many files, folders and links. */
+  /** Called after each batch of files, folders and links. */
   onFound(files: number): void
 }
 

@@ -18,7 +18,7 @@ type Assign = (waiting: readonly string[]) => Promise<ReadonlyMap<string, SlotHo
 
 /**
  * Those that wait for a snapshot slot of one host. Accounts alternate: one that has a slot comes after all others that wait. Of an account
- * the first comes first. Nobody passes one that waits for room, or small work would hold up large work forever.
+ * the first comes first. None overtakes one that waits for room, or small work would hold up large work forever.
  */
 export class SlotLine {
   readonly #lookEveryMs: number
@@ -85,7 +85,7 @@ export class SlotLine {
     const next = new Map<Waiter, () => void>()
     const alongside = [...this.#holders].filter(([, { isOfDatabase }]) => isOfDatabase).map(([id]) => id)
     for (const waiter of this.#next()) {
-      // What cannot be measured holds up nobody: the work itself demands its room.
+      // What cannot be measured does not wait: the work itself demands its room.
       const giveBack = waiter.reserve ? await waiter.reserve(alongside).catch(() => () => {}) : () => {}
       if (!giveBack) break
       next.set(waiter, giveBack)

@@ -27,7 +27,7 @@ export type SnapshotSlots = ReturnType<typeof snapshotSlots>
 
 /**
  * The snapshot slots of hosts, leased in Postgres: an account has one of a host at a time, and accounts alternate. Create it once per
- * process: whoever waits for a slot is in one line, and copies that still run in this process count, even if their lease is lost.
+ * process: all that wait for a slot are in one line, and copies that still run in this process count, even if their lease is lost.
  */
 export function snapshotSlots(db: Db, intervals: Partial<Intervals> = {}) {
   const { lookEveryMs, holdEveryMs, heldMs } = { ...defaultIntervals, ...intervals }

@@ -33,14 +33,14 @@ export class SnapshotChild {
       descriptor: archive ?? 'pipe',
       signal,
       onMessage: message => {
-        const told = message as PauseRequest | FoundFiles
-        if (told.kind !== 'found') onPauseRequest?.(told.kind)
-        else if (Number.isSafeInteger(told.files)) found = told.files
+        const notice = message as PauseRequest | FoundFiles
+        if (notice.kind !== 'found') onPauseRequest?.(notice.kind)
+        else if (Number.isSafeInteger(notice.files)) fileCount = notice.files
       },
     })
-    let found = 0
+    let fileCount = 0
     // Another attempt would need as much.
-    const large = () => new SnapshotRefused(tooLarge(found))
+    const large = () => new SnapshotRefused(tooLarge(fileCount))
     this.done = this.#child.run(job, { memoryBytes, large }).then(reply => this.#settle(reply, onPeak))
     this.done.catch(ignoreError('reported to the caller that awaits it'))
   }

@@ -27,7 +27,7 @@ export interface Step {
   /** Whether the operation still runs. */
   running: boolean
   /** The application is deleted: nothing of it is left but what lies at its host. */
-  gone: boolean
+  isDeleted: boolean
   /** The release that the operation brings. Rejects when it brings none, or the step names another. */
   brought(): Release
   /** The release that serves. Rejects when the step, or `number`, names another. */
@@ -69,9 +69,9 @@ export function guardedSteps(options: GuardedStepsOptions) {
 
   function stepOf(facts: OperationFacts, { number }: StepOf): Step {
     const { id, kind, appId, ownerId, running, app } = facts
-    const named = (release: Release | null, wanted: number): Release => {
-      if (release?.number !== wanted)
-        throw misplaced(`Release ${wanted} is not the one of application ${appId} that this step is for.`)
+    const named = (release: Release | null, expected: number): Release => {
+      if (release?.number !== expected)
+        throw misplaced(`Release ${expected} is not the one of application ${appId} that this step is for.`)
       return release
     }
     return {
@@ -80,9 +80,9 @@ export function guardedSteps(options: GuardedStepsOptions) {
       appId,
       ownerId,
       running,
-      gone: app === null,
+      isDeleted: app === null,
       brought: () => named(releaseBrought(facts, options), number),
-      serving: (wanted = number) => named(releaseServing(facts, options), wanted),
+      serving: (expected = number) => named(releaseServing(facts, options), expected),
       served() {
         const serving = releaseServing(facts, options)
         if (!serving) throw misplaced(`The application ${appId} is deleted.`)

@@ -11,7 +11,7 @@ import { VolumeLost, type Volumes } from './port.ts'
 /** Free space in MB that a host always reserves. */
 const reservedMb = 64
 
-/** A volume of so many files that adding them up takes longer counts as empty. */
+/** A volume counts as empty when adding up its files takes longer than this. */
 const sumSeconds = 25
 
 /** All volumes are added up no more often: that reads the disk. */

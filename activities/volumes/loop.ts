@@ -48,7 +48,7 @@ export function loopVolumes(root: string): Volumes {
   }
 
   /**
-   * Unmounts a volume, repairs it if that is asked for, and mounts it, grown to the size of its file; unless a program uses it. A container
+   * Unmounts a volume, repairs it if that is requested, and mounts it, grown to the size of its file; unless a program uses it. A container
    * that is about to start has all mounts of the host for a moment, so it is tried some times, with the volume mounted in between.
    */
   async function mountAgain(appId: string, repair?: (image: string) => Promise<void>): Promise<void> {
@@ -77,7 +77,7 @@ export function loopVolumes(root: string): Volumes {
     const sizes = await sizesOf(file)
     // One whose superblock is damaged is repaired below, as far as it can be.
     if (sizes.system > sizes.file) await lengthen(file).catch(ignoreError('the mount reports it'))
-    // A volume that cannot grow is of use nevertheless; growth that was given up asks for a check.
+    // A volume that cannot grow is of use nevertheless; growth that was given up demands a check.
     if (sizes.system < sizes.file) await growUnmounted(file).catch(() => check(file))
     const mount = () => command('mount', ['-t', 'ext4', '-o', `loop,${mountOptions}`, file, folder])
     await mount().catch(async error => {

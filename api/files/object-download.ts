@@ -19,11 +19,11 @@ export async function openForAnswer(
 ): Promise<OpenedObject | undefined> {
   const sends = method === 'GET'
   if (sends && !deciding.some(header => headers[header] !== undefined)) return openObject(db, name)
-  const found = await openWithoutParts(db, name)
-  if (!found) return undefined
-  const { object } = found
+  const facts = await openWithoutParts(db, name)
+  if (!facts) return undefined
+  const { object } = facts
   const { status, range } = portionOf(method, headers, { ...object, modified: object.created_at })
-  if (!sends || status >= 300) return found
+  if (!sends || status >= 300) return facts
   if (!range) return openObject(db, name)
   const opened = await openObject(db, name, { bytes: range })
   // An object that replaced it meanwhile may have another range, or none.

@@ -30,17 +30,17 @@ export async function visitShare(id: string, exchange: Exchange, services: Servi
   const posts = exchange.request.method === 'POST'
   const opened = reads(exchange) || posts ? await withinDeadline(openShare(id, exchange, services)) : undefined
   if (!opened) return notFound
-  const { share, visit, found } = opened
+  const { share, visit, file } = opened
   const url = publicUrlOf(services.config.urls.public, nameOf(share))
   if (url) return goTo(302, url)
-  if (share.remaining === 0 && !isCounted(visit, found)) return spent
+  if (share.remaining === 0 && !isCounted(visit, file)) return spent
   if (share.password_hash && !visit) {
     if (!posts) return sharePage(exchange, false)
     const password = { ownerId: share.owner_id, passwordHash: share.password_hash }
     if (!(await isRightPassword(password, exchange, services))) return sharePage(exchange, true)
     return goTo(303, `/s/${id}`, { 'Set-Cookie': visitCookie(share, { counted: null }, services) })
   }
-  return posts ? goTo(303, `/s/${id}`) : download(share, found, visit, exchange, services)
+  return posts ? goTo(303, `/s/${id}`) : download(share, file, visit, exchange, services)
 }
 
 const nameOf = ({ owner_id, bucket, key }: ShareRow): ObjectName => ({ ownerId: owner_id, bucket, key })
@@ -57,29 +57,29 @@ async function openShare(id: string, exchange: Exchange, services: Services) {
   const visit = visitOf(share, exchange, services)
   // A page that asks for the password needs no byte of the object.
   const isClosed = share.password_hash !== null && !visit
-  const found = await (isClosed ? openWithoutParts(db, nameOf(share)) : openForAnswer(exchange, db, nameOf(share)))
-  return found?.object.birth === share.birth ? { share, visit, found } : undefined
+  const file = await (isClosed ? openWithoutParts(db, nameOf(share)) : openForAnswer(exchange, db, nameOf(share)))
+  return file?.object.birth === share.birth ? { share, visit, file } : undefined
 }
 
 /** Opening the link downloads the file, unless its owner wants it shown (contract 7.27). */
 function download(
   share: ShareRow,
-  found: OpenedObject,
+  file: OpenedObject,
   visit: Visit | null,
   exchange: Exchange,
   services: Services,
 ): Promise<Reply> {
-  const { object } = found
+  const { object } = file
   const disposition = dispositionOf(object.content_disposition) ?? 'attachment'
   const headers = { ...objectHeaders(object, { disposition }), ...privateHeaders }
   // Continuing a counted download is free; everything else counts, and may be continued for free.
   const toll: Toll = async ({ range }) => {
-    if (range && range.from > 0 && isCounted(visit, found)) return {}
+    if (range && range.from > 0 && isCounted(visit, file)) return {}
     if (share.remaining === null) return {}
     if (!(await spendDownload(services.db, share.id))) return { refusal: spent }
     return { headers: { 'Set-Cookie': visitCookie(share, { counted: object.generation }, services) } }
   }
-  return sendBody(exchange, sendableObject(found, services, headers), toll)
+  return sendBody(exchange, sendableObject(file, services, headers), toll)
 }
 
 const spent = text(410, 'This link has reached its maximum number of downloads.\n')

@@ -29,7 +29,7 @@ const logsDeadlineMs = 3000
 const storeEveryMs = 30_000
 const maxEntries = 10_000
 
-/** Reads from the server of each host. `now`: a clock in milliseconds that nobody sets. */
+/** Reads from the server of each host. `now`: a monotonic clock in milliseconds. */
 export function httpHostReader(db: Db, ask: HostCall, now: () => number = () => performance.now()): HostReader {
   const storedAt = new Map<string, number>()
 

@@ -16,7 +16,7 @@ const minIntervalMs = 500
 export class NetworkRates {
   #samples = new Map<string, Sample>()
 
-  /** `now`: a clock in milliseconds that nobody sets. */
+  /** `now`: a monotonic clock in milliseconds. */
   constructor(private readonly now: () => number = () => performance.now()) {}
 
   /** Zero until there are two readings of one run to compare. */

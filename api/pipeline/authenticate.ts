@@ -66,8 +66,8 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
     find: () => Promise<T | undefined>,
   ): Promise<T> {
     const now = Date.now()
-    const found = name !== undefined && !guesses.refuses(address, name, now) ? await find() : undefined
-    if (found) return found
+    const caller = name !== undefined && !guesses.refuses(address, name, now) ? await find() : undefined
+    if (caller) return caller
     guesses.miss(address, name, now)
     throw new ApiError('ACCESS_DENIED')
   }

@@ -50,8 +50,8 @@ export function s3Credentials({ db, masterKey, plans, processes }: Options): Fin
   let cachedSince = 0
 
   async function read(accessKeyId: string): Promise<S3Credential | undefined> {
-    const found = await findS3Credential(db, secret, accessKeyId)
-    return found && { caller: callerOf(found.user, 'key', plans), signingKey: signingKeysOf(found.secretAccessKey) }
+    const row = await findS3Credential(db, secret, accessKeyId)
+    return row && { caller: callerOf(row.user, 'key', plans), signingKey: signingKeysOf(row.secretAccessKey) }
   }
 
   function lookUp(accessKeyId: string): Promise<S3Credential | undefined> {
@@ -66,7 +66,7 @@ export function s3Credentials({ db, masterKey, plans, processes }: Options): Fin
     const credential = read(accessKeyId)
     generation.set(accessKeyId, credential)
     credential.then(
-      found => found || generation.delete(accessKeyId),
+      value => value || generation.delete(accessKeyId),
       () => generation.delete(accessKeyId),
     )
     return credential
@@ -75,8 +75,8 @@ export function s3Credentials({ db, masterKey, plans, processes }: Options): Fin
   return async (accessKeyId, address) => {
     const now = Date.now()
     const isLookedUp = idForm.test(accessKeyId) && !guesses.refuses(address, accessKeyId, now)
-    const found = isLookedUp ? await lookUp(accessKeyId) : undefined
-    if (found) return found
+    const credential = isLookedUp ? await lookUp(accessKeyId) : undefined
+    if (credential) return credential
     guesses.miss(address, isLookedUp ? accessKeyId : undefined, now)
     const waitMs = guesses.waitOf(address, now)
     if (waitMs > 0) await sleep(waitMs)

@@ -1,7 +1,7 @@
 import type { ObjectStore } from '../../activities/objects/port.ts'
 import { type Db, isUnavailable } from '../../db/database.ts'
 import { listHosts } from '../../db/hosts/hosts.ts'
-import { sharedTurns } from '../../lib/async/shared-turns.ts'
+import { coalesced } from '../../lib/async/shared-turns.ts'
 import { dayMs } from '../../lib/time.ts'
 import type { ApiLatency, Check, Health } from './service-status.ts'
 
@@ -18,7 +18,7 @@ export interface Probed {
 export function healthChecks({ db, store, pingEdge, pingWorkflows }: Probed): Check[] {
   const latency = new Latency()
   // Two checks are about the database; those of one round share a query.
-  const askDatabase = sharedTurns(() => queryMs(db))
+  const askDatabase = coalesced(() => queryMs(db))
   return [
     { key: 'api', name: 'API', kind: 'services', probe: () => api(askDatabase('database'), latency) },
     { key: 'applications', name: 'Application hosts', kind: 'services', probe: () => hosts(db) },

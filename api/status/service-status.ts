@@ -54,7 +54,7 @@ export class ServiceStatus {
   #checkedAt = 0
   #running: Promise<StatusReport> | undefined
 
-  /** `now`: a clock in milliseconds that nobody sets. */
+  /** `now`: a monotonic clock in milliseconds. */
   constructor(
     checks: readonly Check[],
     private readonly now: () => number = () => performance.now(),

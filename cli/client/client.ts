@@ -133,8 +133,8 @@ export async function findApp(target: Target, given: string): Promise<UploadedAp
 async function findOwnApp(target: Target, subdomain: string): Promise<ListedApp> {
   const apps = await listApps(target)
   const subdomainOf = ({ domain }: ListedApp) => domain?.split('.')[0]
-  const found = apps.find(app => subdomainOf(app) === subdomain)
-  if (found) return found
+  const app = apps.find(app => subdomainOf(app) === subdomain)
+  if (app) return app
   const own = apps.map(subdomainOf).filter(Boolean).join(', ') || 'none'
   throw new Refused('APP_NOT_FOUND', `You have no application with the subdomain ${subdomain}. Yours: ${own}.`)
 }

@@ -64,10 +64,10 @@ async function undo(start: string, { yes, wait, json }: ActOptions): Promise<voi
     const change = await lastChange(db, id)
     await confirm(prospect(database, change), yes)
     const operation = await performAct(place, database, 'databases.undo', queueUndo)
-    const kept = (await findOperatedDatabase(db, id))?.retired_until
+    const retiredUntil = (await findOperatedDatabase(db, id))?.retired_until
     const words = [
       `The database ${oneLine(name)} now has the data from before ${change}.`,
-      `Its previous data is retained${kept ? ` until ${clock(kept)}Z` : ''}. To restore it: berth databases undo ${id.slice(0, 8)}`,
+      `Its previous data is retained${retiredUntil ? ` until ${clock(retiredUntil)}Z` : ''}. To restore it: berth databases undo ${id.slice(0, 8)}`,
     ]
     report(operation, words.join('\n'), json)
   })

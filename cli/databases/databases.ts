@@ -74,12 +74,12 @@ export function databasesCommand(program: Command): void {
 }
 
 async function list({ user, host, limit, json }: ListOptions): Promise<void> {
-  const most = limitFrom(limit)
+  const max = limitFrom(limit)
   await withInstallation(async (_, db) => {
     const hosts = new Map((await listHosts(db)).map(row => [row.id, row]))
     if (host !== undefined && !hosts.has(host)) throw unknownHost(host, hosts.values())
     const ownerId = user === undefined ? undefined : await userId(db, user)
-    const rows = await listOperatedDatabases(db, { ownerId, hostId: host, limit: most })
+    const rows = await listOperatedDatabases(db, { ownerId, hostId: host, limit: max })
     const now = new Date()
     console.log(
       json

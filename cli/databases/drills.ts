@@ -49,13 +49,13 @@ export function drillCommand(databases: Command): void {
 }
 
 async function drill(start: string | undefined, { all, list, limit, wait, json }: DrillOptions): Promise<void> {
-  const most = limitFrom(limit)
+  const max = limitFrom(limit)
   if (!list && (start === undefined) === !all) throw new Error('Specify one database, --all or --list.')
   await withInstallation(async (installation, db) => {
     const place = { installation, db, waitSeconds: secondsFrom(wait) }
     const databaseId = start === undefined ? undefined : await databaseIdFrom(db, start)
     if (list) {
-      const evidence = await listDrills(db, { databaseId, limit: most })
+      const evidence = await listDrills(db, { databaseId, limit: max })
       return console.log(json ? JSON.stringify(evidence.map(drillView)) : drillTable(evidence))
     }
     const rows = await listOperatedDatabases(db, { id: databaseId, limit: 1_000_000 })

@@ -87,10 +87,10 @@ export function certificatesCommand(program: Command): void {
 }
 
 async function list({ user, limit, json }: { user?: string; limit: string; json?: boolean }): Promise<void> {
-  const most = limitFrom(limit)
+  const max = limitFrom(limit)
   await withInstallation(async ({ config }, db) => {
     const ownerId = user === undefined ? undefined : await userId(db, user)
-    const domains = await listDomains(db, { limit: most, ...(ownerId && { ownerId }) })
+    const domains = await listDomains(db, { limit: max, ...(ownerId && { ownerId }) })
     const context = contextOf(config)
     console.log(json ? JSON.stringify(domains.map(one => domainView(one, context))) : domainTable(domains, context))
   })

@@ -66,8 +66,8 @@ export async function fillCache(
 }
 
 async function pythonForPackages({ what, minorVersion = 10 }: PythonPackages, say: Say): Promise<string> {
-  const found = await suitablePython(minorVersion)
-  if (found) return found
+  const python = await suitablePython(minorVersion)
+  if (python) return python
   await installPackages({ what: `Python with venv, for ${what}`, packages: ['python3', 'python3-venv'] }, say)
   const installed = await suitablePython(minorVersion)
   if (!installed)

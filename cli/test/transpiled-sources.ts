@@ -22,7 +22,7 @@ type Place = [from: number, to: number, encoding: 'latin1' | 'utf8', url: string
  */
 export async function transpiledSources(folder: string, compiled: string): Promise<Record<string, string>> {
   const paths = folders.flatMap(typescriptBelow)
-  const made = await Promise.all(paths.map(async path => [path, await transpiled(path)] as const))
+  const sources = await Promise.all(paths.map(async path => [path, await transpiled(path)] as const))
   const texts: Buffer[] = []
   const modules: Record<string, Place> = {}
   let end = 0
@@ -34,7 +34,7 @@ export async function transpiledSources(folder: string, compiled: string): Promi
     modules[path] = [from, end, text.length === text.toString().length ? 'latin1' : 'utf8', url]
   }
   add(avaWorker, asWaiting(await bundledAva()))
-  for (const [path, module] of made) {
+  for (const [path, module] of sources) {
     if (!module) continue
     add(path, module.code, /^(test|bench)\//.test(path) ? undefined : compiledUrl(compiled, path))
     mkdirSync(join(folder, dirname(path)), { recursive: true })

@@ -57,10 +57,10 @@ const bySession = statement<CredentialRow>(
 
 const byKeyHashBatched = batched<Buffer, CredentialRow | undefined>(
   async (db, _, hashes) => {
-    const found = new Map(
+    const credentials = new Map(
       (await byKeyHash(db, [hashes])).map(({ hash, ...credential }) => [hash.toString('base64'), credential]),
     )
-    return hashes.map(hash => found.get(hash.toString('base64')))
+    return hashes.map(hash => credentials.get(hash.toString('base64')))
   },
   { maxConcurrent: 2, isRead: true },
 )

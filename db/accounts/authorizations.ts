@@ -96,7 +96,7 @@ export async function claimKey(
       return code // committed: the attempt is spent
     }
     if (row.decision === null || row.user_id === null) throw new ApiError('AUTHORIZATION_PENDING')
-    // Serializes claims, so that each counts the keys of the others, and none gives a key to who is being blocked.
+    // Serializes claims, so that each counts the keys of the others, and none gives a key to an account that is being blocked.
     const user = await trx('users').where({ id: row.user_id, blocked_at: null }).forUpdate().first('email')
     if (!user) throw new ApiError('INVALID_GRANT')
     const claimed = await (row.key_id ? renewSecret(trx, masterKey, row) : createGrantedKey(trx, masterKey, row))

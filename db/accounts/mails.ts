@@ -42,13 +42,13 @@ export async function findMailOf(
 /** Queues a mail, or nothing, with the same statements, so that the time taken does not reveal which. Nothing without an account. */
 export async function queueMailIf<T extends TemplateName>(
   db: Db,
-  wanted: boolean,
+  condition: boolean,
   { userId, template, fields }: Omit<NewMail<T>, 'userId' | 'once' | 'onceInHours'> & { userId: string | null },
 ): Promise<void> {
   await db.raw(
     `insert into mails (id, user_id, template, fields)
      select :id, :userId::text, :template, :fields::jsonb where :wanted::boolean and :userId::text is not null`,
-    { id: newId(), userId, template, fields: JSON.stringify(fields), wanted },
+    { id: newId(), userId, template, fields: JSON.stringify(fields), wanted: condition },
   )
   await db.raw(`select pg_notify('mails', '')`)
 }
@@ -130,7 +130,7 @@ export async function recordMailFailure(db: Db, id: string, error: string, final
     .update({ last_error: error, ...(final && { state: 'failed' }) })
 }
 
-/** The sender stops during an attempt: the mail is due at once, and the attempt does not count. */
+/** The sender stops during an attempt: the mail is due immediately, and the attempt does not count. */
 export async function returnMail(db: Db, id: string): Promise<void> {
   await db('mails')
     .where({ id, state: 'queued' })
@@ -173,7 +173,7 @@ export async function countMails(db: Db): Promise<{ queued: number; failed: numb
   return rows[0]
 }
 
-/** Makes queued and failed mails due at once, with all attempts ahead; `start` is an id or its first characters. Resolves to their ids. */
+/** Makes queued and failed mails due immediately, with all attempts ahead; `start` is an id or its first characters. Resolves to their ids. */
 export async function retryMails(db: Db, start: string): Promise<string[]> {
   const retried = await db('mails')
     .whereIn('state', ['queued', 'failed'])

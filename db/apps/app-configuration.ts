@@ -59,9 +59,9 @@ export interface Adoption {
  */
 export async function adoptConfig(db: Db, adoption: Adoption): Promise<void> {
   await transaction(db, async trx => {
-    const found = await findAdoptable(trx, adoption)
-    if (!found) return
-    const { config, app } = found
+    const adoptable = await findAdoptable(trx, adoption)
+    if (!adoptable) return
+    const { config, app } = adoptable
     const before = Object.fromEntries(
       Object.keys(configColumns(config)).map(name => [name, app[name as keyof ConfigColumns]]),
     )

@@ -98,7 +98,7 @@ async function isOperated(trx: Db, { id, host_id: hostId }: AppRow): Promise<boo
   return Boolean((await pending.first('id')) ?? (await trx('hosts').where({ id: hostId, draining: true }).first('id')))
 }
 
-/** What a restart that is never begun has to leave as it was. */
+/** What a restart that never starts has to leave as it was. */
 interface Before {
   lastRestart: string | null
   restart: HealthRestart | null
@@ -122,7 +122,7 @@ export async function isRestartOutdated(db: Db, { target_id: id, input }: Omit<Q
   return !isSameRun || !isToBeRestarted(app)
 }
 
-/** Takes back what a restart has recorded that is never begun: its hour is not spent. Does nothing once a later restart has spent it. */
+/** Takes back what a restart that never starts has recorded: its hour is not spent. Does nothing once a later restart has spent it. */
 export async function takeBackRestart(db: Db, { id, target_id: appId, input }: QueuedRestart): Promise<void> {
   const before = input.before as Before | undefined
   if (!before) return

@@ -39,13 +39,13 @@ export async function ensureAuthority(
   make: (now: Date) => Promise<{ certificate: string; privateKey: string }>,
   now: Date = new Date(),
 ): Promise<IssuingAuthority> {
-  let known = await listAuthorities(db)
-  if (standingOf(known, now).isNextDue) {
-    const number = (known.at(-1)?.number ?? 0) + 1
+  let authorities = await listAuthorities(db)
+  if (standingOf(authorities, now).isNextDue) {
+    const number = (authorities.at(-1)?.number ?? 0) + 1
     await ensure(db, keys, nameOf(number), () => make(now))
-    known = await listAuthorities(db)
+    authorities = await listAuthorities(db)
   }
-  const { issuing, trusted } = standingOf(known, now)
+  const { issuing, trusted } = standingOf(authorities, now)
   const own = issuing && (await read(db, keys, nameOf(issuing.number)))
   if (!own) throw new ApiError('READ_FAILED', 'The authority of databases has ended.')
   return { certificate: issuing.certificate, privateKey: own.privateKey, trusted: trusted.map(one => one.certificate) }

@@ -39,7 +39,7 @@ export async function revertVolume(trx: Db, operationId: string, databaseId: str
   await trx('databases')
     .where({ id: databaseId })
     .update({ generation: before, retired_generation: null, retired_until: null, ...retired })
-  // The copy has served nobody: every moment belongs to the volume before.
+  // The copy has never served: every moment belongs to the volume before.
   if (volumes)
     await trx('database_switches')
       .where({ database_id: databaseId })

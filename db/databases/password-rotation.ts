@@ -12,10 +12,10 @@ interface Rotation {
  * of its first attempt, so that no password is ever skipped. Undefined when the database is deleted.
  */
 export async function beginRotation(trx: Db, operationId: string, databaseId: string): Promise<Rotation | undefined> {
-  const known = await rotationOf(trx, operationId)
+  const earlier = await rotationOf(trx, operationId)
   const row = await trx('databases').where({ id: databaseId }).forUpdate().first('password_generation')
   if (!row) return undefined
-  const before = known?.before ?? row.password_generation
+  const before = earlier?.before ?? row.password_generation
   const rotation = { before, wanted: before + 1 }
   await trx('databases').where({ id: databaseId }).update({ password_generation: rotation.wanted })
   await trx('operations')

@@ -11,7 +11,7 @@ type Delay = Pick<DomainRow, (typeof retained)[number]>
  * retained for a day, or as long as it lasts: setting the name again must not get around it. False when nothing was deleted.
  */
 export async function deleteDomain(trx: Db, hostname: string, { unused = false } = {}): Promise<boolean> {
-  // Of two applications that leave at once each would still see the other: who has this lock sees what the one before has left.
+  // Of two applications that leave concurrently each would still see the other: the holder of this lock sees what the one before has left.
   if (unused) await trx('domains').where({ hostname }).forUpdate().first('hostname')
   const [row]: DomainRow[] = await trx('domains')
     .where({ hostname })

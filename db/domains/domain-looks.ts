@@ -22,7 +22,7 @@ export interface DomainLook {
 }
 
 /**
- * Records a look at a name, and what follows from it: a first proof, the loss of one, and the end of a name that nobody has proved in time,
+ * Records a look at a name, and what follows from it: a first proof, the loss of one, and the end of a name that was not proved in time,
  * or that no application has. Null: the name was removed, also when somebody has claimed it since `looked` was read, whose records were not
  * looked for. The platform's own names need no proof.
  */

@@ -64,7 +64,7 @@ interface SignedPush {
 
 /**
  * Stores a push as a deploy that waits for its confirmation, once per delivery id, and counts its delivery. Pushes that arrive together
- * share a statement, and accounts alternate in it. One that is not begun until `waitsUntil`, of `performance.now()`, rejects with NotBegun.
+ * share a statement, and accounts alternate in it. One that is not started until `waitsUntil`, of `performance.now()`, rejects with NotBegun.
  */
 async function storePush(db: Db, push: PushDelivery, waitsUntil: number): Promise<PushOutcome> {
   for (let signedFor = push.sealedSecret ?? null; ; ) {

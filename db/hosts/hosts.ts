@@ -92,7 +92,7 @@ export async function recordInstallCache(db: Db, id: string, size: InstallCacheS
     .update({ install_cache: size && JSON.stringify(size) })
 }
 
-/** Makes a host unreachable at once, when it shuts down. */
+/** Makes a host unreachable immediately, when it shuts down. */
 export async function recordHostLeft(db: Db, id: string): Promise<void> {
   await db('hosts')
     .where({ id })

@@ -79,13 +79,13 @@ export interface OpenedObject {
 const openBatched = batched<ObjectName & OpenedRange, OpenedObject | undefined>(
   async (db, _, names) => {
     const objects = new Map<number, OpenedObject>()
-    const wanted = names.map(({ ownerId, bucket, key, bytes, numbers }, n) => ({
+    const requests = names.map(({ ownerId, bucket, key, bytes, numbers }, n) => ({
       ...{ n, owner_id: ownerId, bucket, key },
       // Parts of no bytes are a part of the whole only.
       ...{ first_byte: bytes?.from ?? -1, last_byte: bytes?.to ?? Number.MAX_SAFE_INTEGER },
       ...{ first_number: numbers?.from ?? 1, last_number: numbers?.to ?? maxNumber },
     }))
-    for (const { n, parts, bytes, ...object } of await open(db, [JSON.stringify(wanted)]))
+    for (const { n, parts, bytes, ...object } of await open(db, [JSON.stringify(requests)]))
       objects.set(n, { object, parts: withBytes(parts ?? [], bytes) })
     return names.map((_, n) => objects.get(n))
   },

@@ -15,10 +15,10 @@ const byOwner = statement<S3BucketRow>(
 /** The extra buckets of an account, by name. */
 export const listS3Buckets = (db: Db, ownerId: string): Promise<S3BucketRow[]> => byOwner(db, [ownerId])
 
-const known = statement<unknown>('s3-buckets.known', 'select 1 from s3_buckets where owner_id = $1 and name = $2')
+const findBucket = statement<unknown>('s3-buckets.known', 'select 1 from s3_buckets where owner_id = $1 and name = $2')
 
 export const isS3Bucket = async (db: Db, ownerId: string, name: string): Promise<boolean> =>
-  (await known(db, [ownerId, name])).length === 1
+  (await findBucket(db, [ownerId, name])).length === 1
 
 /** Locks the list of an account's extra buckets until the transaction ends. */
 const lockBuckets = (trx: Db, ownerId: string) =>

@@ -37,7 +37,7 @@ export interface BodyFacts {
 
 /**
  * Records the facts of stored bytes, and takes a reference. False when the sweep took the id meanwhile. `partOnly`: the segment becomes a part
- * of an open upload, and nobody reads it before it is that of an object: Postgres ends that with its next reference (migration 081).
+ * of an open upload, and it is not read before it is that of an object: Postgres ends that with its next reference (migration 081).
  */
 export async function attachSegment(db: Db, id: string, body: BodyFacts, { partOnly = false } = {}): Promise<boolean> {
   const { size, sha256, md5 = null, crc32 = null } = body

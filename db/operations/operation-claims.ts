@@ -117,7 +117,7 @@ export async function claimNextOperationFor<Type extends TargetType>(
 
 /** What else a lane wants to know about an operation that it has just claimed. */
 export interface ClaimFindings {
-  /** Another operation of the target waits, or was begun by an earlier run. */
+  /** Another operation of the target waits, or was started by an earlier run. */
   othersWait: boolean
   /** It must not run: its cancellation was requested, or a deletion waits. */
   cancelled: boolean
@@ -146,7 +146,7 @@ const find = statement<ClaimFindings>(
      from operations where id = $1`,
 )
 
-/** Whether another run, which Temporal has lost, had begun with this operation: its steps may have had their effects. */
+/** Whether another run, which Temporal has lost, had started this operation: its steps may have had their effects. */
 export async function wasTakenOver(db: Db, operationId: string): Promise<boolean> {
   const row = await db('operations').where({ id: operationId }).first('claims_lost')
   return (row?.claims_lost.length ?? 0) > 0

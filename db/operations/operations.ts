@@ -129,7 +129,7 @@ export async function claimNextOperation<Type extends TargetType>(
   return claimed as OperationRow<KindsOf[Type]> | undefined
 }
 
-/** Callers of the others were already answered that no lane claimed them. */
+/** Callers of expired ones were already answered that no lane claimed them. */
 const isClaimable = '(claim_before is null or claim_before > now())'
 
 // Compared with `=`: for `in` Postgres may run the subquery again for every row, and each time skip to the next free one.

@@ -31,7 +31,7 @@ export const cancellable: readonly (operations.OperationKind | operations.Databa
 export const cancelledByOperator = 'Cancelled by an operator.'
 
 /**
- * Cancels a deploy, restore, snapshot or drill, in one compare-and-set: a queued one ends at once, a running one is ended by its lane, which
+ * Cancels a deploy, restore, snapshot or drill, in one compare-and-set: a queued one ends immediately, a running one is ended by its lane, which
  * the caller must wake. Throws `ActRefused` when there is nothing to cancel.
  */
 export async function cancelOperation(trx: Db, { operationId, actor }: OperatorRequest): Promise<'ended' | 'asked'> {

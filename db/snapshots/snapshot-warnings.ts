@@ -9,14 +9,14 @@ import type { TargetType } from '../operations/operation-kinds.ts'
 import { targetTables } from '../operations/transient-states.ts'
 import { hasSnapshots } from './automatic-snapshots.ts'
 
-/** A round takes the accounts of the applications, or databases, that are due first, and all that is due of these: up to so many. */
+/** A round takes the accounts of the applications, or databases, that are due first, and all that is due of these, up to this number. */
 const firstRows = 100
 const maxRows = 5000
 
 /** Max applications, or databases, that a mail names. */
 const maxNamed = 20
 
-/** An account is mailed once in so many hours. */
+/** An account is mailed once in this many hours. */
 const onceInHours = 24
 
 interface Unsaved {

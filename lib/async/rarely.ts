@@ -2,7 +2,11 @@
  * Passes on up to `max` texts in each period of `ms` milliseconds, and counts the others: the first one of a later period says how many they
  * were. For lines of a log whose number others decide.
  */
-export function rarely(max: number, ms: number, pass: (text: string, leftOut: number) => void): (text: string) => void {
+export function throttledLog(
+  max: number,
+  ms: number,
+  pass: (text: string, leftOut: number) => void,
+): (text: string) => void {
   let endsAt = 0
   let passed = 0
   let leftOut = 0

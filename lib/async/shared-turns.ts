@@ -4,7 +4,7 @@ import { ignoreError } from './ignore-error.ts'
  * Runs `work` one at a time per key; concurrent callers share the next run, which starts after all of them have called. A run that
  * fails delays no later one.
  */
-export function sharedTurns<T>(work: (key: string) => Promise<T>): (key: string) => Promise<T> {
+export function coalesced<T>(work: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const running = new Map<string, Promise<T>>()
   const next = new Map<string, Promise<T>>()
   return key => {

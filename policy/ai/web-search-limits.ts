@@ -44,9 +44,10 @@ export const offersSearch = ({ tools = [], toolChoice, webSearch = true }: ChatR
 export function searchTokens(request: ChatRequest, promptTokens: number): number {
   const { rounds, searches, results, characters } = webSearchLimits
   const offer = estimateTokens([], [searchTool])
-  const found = tokensOfCharacters(searches * results * characters) + estimateTokens(Array(searches + 1).fill(empty))
+  const resultTokens =
+    tokensOfCharacters(searches * results * characters) + estimateTokens(Array(searches + 1).fill(empty))
   let more = rounds * offer
-  for (let round = 1; round < rounds; round++) more += promptTokens + round * (request.maxTokens + found)
+  for (let round = 1; round < rounds; round++) more += promptTokens + round * (request.maxTokens + resultTokens)
   return more
 }
 

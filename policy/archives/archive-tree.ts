@@ -16,10 +16,10 @@ export class ArchiveTree {
   /** Adds a name, with all folders above it; a fault when it clashes. A folder may occur again. */
   add(path: string, folder: boolean): NameFault | null {
     const key = path.normalize('NFC')
-    const known = this.#seen.get(key)
-    if (known !== undefined && (!folder || known !== path))
+    const earlier = this.#seen.get(key)
+    if (earlier !== undefined && (!folder || earlier !== path))
       return { code: 'INVALID_FILE', message: 'The archive names a file twice, or one name as file and as folder.' }
-    if (known !== undefined) return null
+    if (earlier !== undefined) return null
     this.#seen.set(key, folder ? path : null)
     const slash = path.lastIndexOf('/')
     return slash < 0 ? null : this.add(path.slice(0, slash), true)

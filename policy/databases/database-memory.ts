@@ -16,6 +16,6 @@ export function requestedMemoryMb(engine: EngineName, value: unknown): number {
   return memoryMb
 }
 
-/** Whether a change of memory asks the engine, also a stopped one: its data, all in memory, must fit into less. */
+/** Whether a change of memory checks with the engine, also a stopped one: its data, all in memory, must fit into less. */
 export const mustFit = (engine: EngineName, { fromMb, toMb }: { fromMb: number; toMb: number }): boolean =>
   engines[engine].inMemory && toMb < fromMb

@@ -14,7 +14,7 @@ export const databaseLostInCreation = (hostId: string): string =>
 export const problemOfDatabase = ({ lost_with: hostId }: { lost_with: string | null }): Problem | undefined =>
   hostId === null ? undefined : { code: 'CLUSTER_UNAVAILABLE', message: databaseLostWith(hostId) }
 
-/** What decides whether the host of a database starts it again, without being asked. */
+/** What decides whether the host of a database starts it again by itself. */
 interface Down {
   status: string
   desired_state: string

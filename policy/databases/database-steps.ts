@@ -48,7 +48,7 @@ export const engineProgress = { cpuPercent: 10, diskMb: 1 } as const
 export const endWaits = 'EndWaits'
 
 /**
- * Milliseconds until an engine that began to start so long ago is asked again whether it serves. Most do within half a second; what takes
+ * Milliseconds until an engine that started this long ago is probed again. Most do within half a second; what takes
  * long, such as a recovery, is not disturbed often, and some engines write a line for each time.
  */
 export const askingPauseMs = (elapsedMs: number): number =>

@@ -15,7 +15,7 @@ export const drillRules = {
 /** A snapshot is the way back from an upgrade while it is so young. */
 export const wayBack = { snapshotHours: 24 } as const
 
-/** Codes of what kept a drill from trying the snapshot: the object store, the host or its disk, our own Postgres. */
+/** Codes of what prevented a drill from trying the snapshot: the object store, the host or its disk, our own Postgres. */
 const preventions: ReadonlySet<string> = new Set([
   'SNAPSHOT_RESTORE_FAILED',
   'CONTAINER_INSUFFICIENT_DISK_SPACE',

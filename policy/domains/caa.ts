@@ -27,7 +27,7 @@ export function caaRefusal(
   const unknown = properties.find(({ isCritical, tag }) => isCritical && !knownTags.has(tag))
   if (unknown)
     return `A CAA record of ${foundAt} has the critical tag "${unknown.tag.slice(0, 20)}", which authorities do not know. Remove it.`
-  const ofTag = (wanted: string) => properties.filter(({ tag }) => tag === wanted)
+  const ofTag = (name: string) => properties.filter(({ tag }) => tag === name)
   const wild = isWildcard ? ofTag('issuewild') : []
   const counting = wild.length > 0 ? wild : ofTag('issue')
   if (counting.length === 0 || authority.length === 0) return null

@@ -1,7 +1,7 @@
 /** How a name can be proved to an authority: by a file that requests for it find here, or by a record in DNS. */
 export type ChallengeKind = 'http-01' | 'dns-01'
 
-/** By what an authority lets the name of an order be proved; by neither where it asks for no proof. */
+/** By what an authority lets the name of an order be proved; by neither where it demands no proof. */
 export interface Offer {
   http: boolean
   dns: boolean

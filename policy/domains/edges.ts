@@ -1,6 +1,6 @@
 /** How the platform keeps its proxies up to date. */
 export const edgeRules = {
-  /** A proxy whose keeper was not seen for longer is cut off: nobody waits for it. More than one round of the route keeper. */
+  /** A proxy whose keeper was not seen for longer is cut off: nothing waits for it. More than one round of the route keeper. */
   liveSeconds: 25,
   /** How long a request waits until every live proxy has a change. */
   waitSeconds: 5,

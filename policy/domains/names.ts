@@ -13,7 +13,7 @@ const maxTypedCharacters = 1024
 /** The longest record below a name has to fit too. */
 const maxCharacters = nameLimits.nameCharacters - challengePrefix.length
 
-/** Special-use names, with all below them. `test` is not among them: nobody can own such a name, and a closed network may use it. */
+/** Special-use names, with all below them. `test` is not among them: such a name cannot be owned, and a closed network may use it. */
 const reservedZones = ['localhost', 'local', 'internal', 'arpa', 'onion', 'invalid']
 
 /** ASCII other than that of names: a URL parser would read an escape, a port, a path or an address into it. */
@@ -23,7 +23,7 @@ const label = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/
 
 /**
  * The host name that a customer typed, in the form of DNS: lower case, and punycode for other scripts. Throws an ApiError with
- * INVALID_DOMAIN, or RESERVED_DOMAIN for what nobody can prove and for the platform's own domains (`platformDomains`).
+ * INVALID_DOMAIN, or RESERVED_DOMAIN for what cannot be proved and for the platform's own domains (`platformDomains`).
  */
 export function customHostname(typed: string, ownDomains: readonly string[]): string {
   const hostname = normalizedName(typed)
@@ -70,7 +70,7 @@ type Names = Pick<Config, 'appsDomain'> & {
   domains: Pick<Config['domains'], 'acmeDnsDomain'>
 }
 
-/** Domains of the platform: nobody may use one of them or a name below. */
+/** Domains of the platform: no account may use one of them or a name below. */
 export function platformDomains({ appsDomain, edge, databases, domains }: Names): string[] {
   const others = [databases.domain, ...Object.values(edge.names), domains.acmeDnsDomain ?? edge.domain]
   return [...new Set([edge.domain, appsDomain, ...others].map(name => name.toLowerCase()))]

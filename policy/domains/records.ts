@@ -81,7 +81,7 @@ function derive(
     .slice(0, hexDigits)
 }
 
-/** What is known of a custom domain when its owner asks for the records. */
+/** What is known of a custom domain when its owner requests the records. */
 export interface DomainStanding {
   proof: ProofRecords
   /** The TXT record is in DNS. */

@@ -12,7 +12,7 @@ export interface Sightings {
 export interface Claim {
   /** The account that requests the name. */
   accountId: string
-  /** Who has it; null = nobody. */
+  /** The account that has it; null = none. */
   holder: { accountId: string; isProved: boolean } | null
 }
 

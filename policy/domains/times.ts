@@ -101,8 +101,8 @@ const atShare = (validity: Validity, share: number): Date =>
 export function renewalTime(validity: Validity, window: RenewalWindow | null, draw: number): Date {
   const { renewShare, spread, latestShare } = certificateTimes
   if (!window) return atShare(validity, renewShare + (draw * 2 - 1) * spread)
-  const wanted = window.from.getTime() + draw * Math.max(0, window.to.getTime() - window.from.getTime())
-  return new Date(Math.min(wanted, atShare(validity, latestShare).getTime()))
+  const time = window.from.getTime() + draw * Math.max(0, window.to.getTime() - window.from.getTime())
+  return new Date(Math.min(time, atShare(validity, latestShare).getTime()))
 }
 
 /** How many of the warnings about the end of a certificate are due by now; those that were sent count too. */

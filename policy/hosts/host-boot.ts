@@ -20,8 +20,8 @@ export const machineBootOf = (bootId: string): string => bootId.split('/')[0]!
  * Id of a host's current boot, given its machine's boot and the report of its engine (null = nothing yet). A restarted engine starts a new
  * boot, unless live-restore is on now and was on before: then containers that ended did so on their own.
  */
-export function bootIdOf(known: KnownBoot, machineBootId: string, engine: KnownEngine | null): string {
-  if (known.bootId === null || machineBootOf(known.bootId) !== machineBootId) return machineBootId
-  if (!engine || !known.engine || known.engine.began === engine.began) return known.bootId
-  return known.engine.liveRestore && engine.liveRestore ? known.bootId : `${machineBootId}/${engine.began}`
+export function bootIdOf(recorded: KnownBoot, machineBootId: string, engine: KnownEngine | null): string {
+  if (recorded.bootId === null || machineBootOf(recorded.bootId) !== machineBootId) return machineBootId
+  if (!engine || !recorded.engine || recorded.engine.began === engine.began) return recorded.bootId
+  return recorded.engine.liveRestore && engine.liveRestore ? recorded.bootId : `${machineBootId}/${engine.began}`
 }

@@ -36,11 +36,11 @@ export const installRules = {
   wordsLength: 300,
 } as const
 
-/** How the tools' cache of a compiled language is kept from one build of an application to the next. */
+/** How the tools' cache of a compiled language is carried from one build of an application to the next. */
 export const toolRules = {
   /** Another number makes all caches of earlier versions of Berth unusable. */
   scheme: 1,
-  /** Max size of the folders; larger ones are not kept. They lie in the memory of the build container, or on the application's disk. */
+  /** Max size of the folders; larger ones are not stored. They lie in the memory of the build container, or on the application's disk. */
   folderBytes: 512 * MiB,
   /** Max files in them: each takes time to unpack. */
   files: 100_000,

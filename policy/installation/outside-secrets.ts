@@ -30,9 +30,9 @@ interface KeptValue {
 export type KeptValues = Readonly<Record<string, KeptValue>>
 
 /** Stored values that apply with this environment: where it has the same value, or one that they replace. */
-export function valuesInPlace(env: Environment, kept: KeptValues = {}): Record<string, string> {
+export function valuesInPlace(env: Environment, stored: KeptValues = {}): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(kept).flatMap(([name, { value, replaces }]) => {
+    Object.entries(stored).flatMap(([name, { value, replaces }]) => {
       const current = env[name] ?? ''
       return current === value || replaces.includes(digest(current)) ? [[name, value]] : []
     }),
@@ -40,13 +40,13 @@ export function valuesInPlace(env: Environment, kept: KeptValues = {}): Record<s
 }
 
 /** The stored values with new ones that replace those of `env`. */
-export function withValues(kept: KeptValues, env: Environment, values: Record<string, string>): KeptValues {
+export function withValues(stored: KeptValues, env: Environment, values: Record<string, string>): KeptValues {
   const added = Object.entries(values).map(([name, value]): [string, KeptValue] => {
-    const { replaces = [], value: last } = kept[name] ?? {}
+    const { replaces = [], value: last } = stored[name] ?? {}
     const before = [...replaces, ...[last, env[name] ?? ''].flatMap(old => (old === undefined ? [] : [digest(old)]))]
     return [name, { value, replaces: [...new Set(before)] }]
   })
-  return { ...kept, ...Object.fromEntries<KeptValue>(added) }
+  return { ...stored, ...Object.fromEntries<KeptValue>(added) }
 }
 
 /**
@@ -54,17 +54,17 @@ export function withValues(kept: KeptValues, env: Environment, values: Record<st
  * the names of the system, and never shows a value.
  */
 export function readValues(system: OutsideSystem, text: string): Record<string, string> {
-  const known: readonly string[] = outsideSecrets[system].settings
+  const settings: readonly string[] = outsideSecrets[system].settings
   const pairs = text.split('\n').flatMap(line => {
     const trimmed = line.trim()
     if (trimmed === '' || trimmed.startsWith('#')) return []
     const [, name, value] = /^([A-Z0-9_]+)\s*=\s*(.+)$/.exec(trimmed) ?? []
-    if (!name || !value || !known.includes(name))
-      throw new Error(`Lines must be NAME=value, with these names: ${known.join(', ')}.`)
+    if (!name || !value || !settings.includes(name))
+      throw new Error(`Lines must be NAME=value, with these names: ${settings.join(', ')}.`)
     return [[name, value.replace(/^(["'])(.*)\1$/, '$2')] as const]
   })
   if (pairs.length === 0)
-    throw new Error(`No new value was given. Lines must be NAME=value, with these names: ${known.join(', ')}.`)
+    throw new Error(`No new value was given. Lines must be NAME=value, with these names: ${settings.join(', ')}.`)
   return Object.fromEntries(pairs)
 }
 

@@ -26,19 +26,19 @@ const hexLengths = { sha1: 40, sha256: 64, sha384: 96, sha512: 128 }
 
 /** A digest in hex; null for another text. */
 export function shaDigestOf(algorithm: string, hex: string): ShaDigest | null {
-  const known = shaNames.find(one => one === algorithm)
-  const isWhole = known && hex.length === hexLengths[known] && /^[0-9a-f]+$/i.test(hex)
-  return isWhole ? { algorithm: known, hex: hex.toLowerCase() } : null
+  const name = shaNames.find(one => one === algorithm)
+  const isWhole = name && hex.length === hexLengths[name] && /^[0-9a-f]+$/i.test(hex)
+  return isWhole ? { algorithm: name, hex: hex.toLowerCase() } : null
 }
 
 /** The strongest digest of a text in the form of Subresource Integrity; null without one. */
 export function integrityOf(text: unknown): Digest | null {
   if (typeof text !== 'string' || text.length > 1000) return null
-  const found = text.split(/\s+/).flatMap(one => {
+  const digests = text.split(/\s+/).flatMap(one => {
     const [, algorithm = '', value = ''] = /^(sha\d+)-([A-Za-z0-9+/=]+)/.exec(one) ?? []
     return shaDigestOf(algorithm, Buffer.from(value, 'base64').toString('hex')) ?? []
   })
-  return found.sort((a, b) => shaNames.indexOf(b.algorithm) - shaNames.indexOf(a.algorithm))[0] ?? null
+  return digests.sort((a, b) => shaNames.indexOf(b.algorithm) - shaNames.indexOf(a.algorithm))[0] ?? null
 }
 
 type Fields = Record<string, unknown>
@@ -78,7 +78,7 @@ export function rewriteSimpleJson(text: string, at: string, linkTo: LinkTo): str
     if (!url) continue
     const metadata = [file['core-metadata'], file['dist-info-metadata'], file['data-dist-info-metadata']]
       .map(sha256In)
-      .find(found => found !== null)
+      .find(one => one !== null)
     const digest = sha256In(file.hashes)
     const archive = digest && { url, digest, metadata: metadata ?? null }
     file.url = (archive && linkTo(archive)) ?? url

@@ -18,9 +18,9 @@ export function gemPath(path: string): GemPath | null {
   if (listPaths.includes(path)) return { kind: 'list' }
   const [, file] = archivePath.exec(path) ?? []
   if (file !== undefined) return { kind: 'archive', file }
-  const [found, info, name] = documentPath.exec(path) ?? []
+  const [match, info, name] = documentPath.exec(path) ?? []
   if (info !== undefined && name !== undefined) return { kind: 'info', name }
-  return found === undefined ? null : { kind: 'document' }
+  return match === undefined ? null : { kind: 'document' }
 }
 
 /** Digests of the archives of a gem, by version and platform, in what the index says about it. */

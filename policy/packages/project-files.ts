@@ -75,8 +75,8 @@ export const registryFileNames = (language: Language): readonly string[] => file
 
 /** The registry that an install step uses because its sources name none; otherwise the file that may, or null where there is no cache for the language. */
 export function registryFor(language: Language, texts: RootTexts): { kind: RegistryKind } | { named: string } | null {
-  const found = files[language]
-  if (!found) return null
-  const named = found.obstacle(texts)
-  return named === null ? { kind: found.kind } : { named }
+  const registryFiles = files[language]
+  if (!registryFiles) return null
+  const named = registryFiles.obstacle(texts)
+  return named === null ? { kind: registryFiles.kind } : { named }
 }

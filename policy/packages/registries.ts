@@ -145,8 +145,8 @@ printf '<project><modelVersion>4.0.0</modelVersion><parent><groupId>x</groupId><
         return { because: 'the image has credentials or a proxy of Maven' }
       const url =
         /^\[DEBUG\] Resolving artifact x:x:pom:1 from \[[^\s(]+ \((\S+), default, releases(?:\+snapshots)?\)\]/m
-      const found = registryUrl(url.exec(printed)?.[1] ?? '')
-      return found ? { url: found } : unread
+      const address = registryUrl(url.exec(printed)?.[1] ?? '')
+      return address ? { url: address } : unread
     },
     // No variable replaces a repository. A step that writes settings of its own, or names some, does without the cache.
     use: base =>

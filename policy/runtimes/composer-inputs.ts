@@ -48,13 +48,13 @@ export function composerDependedOnMore(report: string | null): string | null {
  * has. Where an archive cannot be had, or has another digest, Composer takes the package from its repository.
  */
 export function composerLeftOut(texts: RootTexts, written: string | null, report: string | null): string | null {
-  const [locked, made] = [packagesIn(texts.get(lockName) ?? written), packagesIn(report)]
-  if (!locked || !made) return 'the step has left no list of what it has installed'
-  const installed = new Map(made.map(one => [one.name, one]))
+  const [locked, reported] = [packagesIn(texts.get(lockName) ?? written), packagesIn(report)]
+  if (!locked || !reported) return 'the step has left no list of what it has installed'
+  const installed = new Map(reported.map(one => [one.name, one]))
   for (const one of locked) {
-    const found = installed.get(one.name)
-    if (!found || found.version !== one.version) return `the package ${one.name} is missing`
-    if (!isEmptyPackage(one) && found['installation-source'] !== 'dist')
+    const present = installed.get(one.name)
+    if (!present || present.version !== one.version) return `the package ${one.name} is missing`
+    if (!isEmptyPackage(one) && present['installation-source'] !== 'dist')
       return `the package ${one.name} was not installed from its archive`
   }
   return null

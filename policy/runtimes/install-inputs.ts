@@ -180,14 +180,14 @@ function ofLock({ lockfileVersion, packages }: Fields, name: string, archives: O
   if (lockfileVersion !== 2 && lockfileVersion !== 3)
     return `${name} has another version than 2 or 3, and does not say which packages run scripts`
   if (typeof packages !== 'object' || packages === null) return `${name} cannot be read`
-  const known = new Set<unknown>([...archives.values()].map(path => `file:${path}`))
+  const archivePaths = new Set<unknown>([...archives.values()].map(path => `file:${path}`))
   for (const [path, value] of Object.entries(packages)) {
     if (typeof value !== 'object' || value === null) return `${name} cannot be read`
     const { link, resolved, hasInstallScript, name: aliased } = value as Fields
     if (path === '') continue
     if (!path.startsWith('node_modules/') || link !== undefined) return `${name} links ${path}, a folder of the project`
     const isKnown = typeof resolved === 'string' && resolved.length <= maxLine && addresses.test(resolved)
-    if (resolved !== undefined && !isKnown && !known.has(resolved)) return `${name} takes ${path} from a file`
+    if (resolved !== undefined && !isKnown && !archivePaths.has(resolved)) return `${name} takes ${path} from a file`
     const own =
       typeof aliased === 'string' ? aliased : path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
     if (hasInstallScript && !ownFolderOnly.has(own)) return `the package ${own} runs a script that may read other files`

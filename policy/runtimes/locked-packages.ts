@@ -51,9 +51,9 @@ export function packagesLeftOut(
   report: string | null,
   architecture: string,
 ): string | null {
-  const made = reportIn(report)
-  if (!made) return 'the step has left no list of what it has installed'
-  const { installed, fetched } = made
+  const result = reportIn(report)
+  if (!result) return 'the step has left no list of what it has installed'
+  const { installed, fetched } = result
   // Tenants write the list: thousands of keys may share what they need, and be of one version.
   const followed = new Set<ReadonlySet<string>>()
   const excluded = new Set<string>()

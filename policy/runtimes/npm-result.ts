@@ -20,8 +20,8 @@ const platformOf = (architecture: string) => ({ os: 'linux', cpu: architecture, 
  * optional package, even at its download, for success: one that is missing must be excluded by its own fields, or be left out with one that is.
  */
 export function npmLeftOut(lock: string, report: string | null, { architecture, omitsDev }: NpmStep): string | null {
-  const [locked, made] = [packagesIn(lock), packagesIn(report)]
-  const missing = Object.keys(locked).filter(path => path !== '' && !Object.hasOwn(made, path))
+  const [locked, present] = [packagesIn(lock), packagesIn(report)]
+  const missing = Object.keys(locked).filter(path => path !== '' && !Object.hasOwn(present, path))
   const omitted = missing.filter(path => omitsDev && locked[path]!.dev === true)
   const optional = missing.filter(path => mayFail(locked[path]!) && !(omitsDev && locked[path]!.dev === true))
   const excluded = optional.filter(path => excludes(locked[path]!, architecture))
@@ -51,15 +51,15 @@ const mayFail = ({ optional, devOptional }: Fields): boolean => optional === tru
  * These packages, and the missing ones that npm leaves out with them: what requires one of them, and what nothing else requires. Fewer,
  * if the list is too odd to be followed.
  */
-function withOthers(locked: Packages, missing: ReadonlySet<string>, gone: Set<string>): ReadonlySet<string> {
+function withOthers(locked: Packages, missing: ReadonlySet<string>, excluded: Set<string>): ReadonlySet<string> {
   const edges = edgesOf(locked)
-  if (!edges) return gone
-  for (const path of gone)
-    for (const { from, isRequired } of edges.to.get(path) ?? []) if (isRequired && missing.has(from)) gone.add(from)
-  const all = new Set(gone)
+  if (!edges) return excluded
+  for (const path of excluded)
+    for (const { from, isRequired } of edges.to.get(path) ?? []) if (isRequired && missing.has(from)) excluded.add(from)
+  const all = new Set(excluded)
   for (const path of all) for (const to of edges.from.get(path) ?? []) if (missing.has(to)) all.add(to)
   const isUnused = (path: string) => (edges.to.get(path) ?? []).every(({ from }) => all.has(from))
-  return new Set([...all].filter(path => gone.has(path) || isUnused(path)))
+  return new Set([...all].filter(path => excluded.has(path) || isUnused(path)))
 }
 
 interface Edges {

@@ -35,10 +35,10 @@ export function pythonInputs(texts: RootTexts): InstallInputs {
   let isPinned = binary.length > 0 && binary.every(line => allBinary.test(line))
   for (const line of plain) {
     if (plainOptions.test(line)) continue
-    const found = requirementOf(line)
-    if (!found) return because(`requirements.txt has a line that may name another file: ${line}`)
-    if (archiveName.test(found.name)) return because(`requirements.txt takes ${found.name} from a file`)
-    isPinned &&= found.isPinned
+    const requirement = requirementOf(line)
+    if (!requirement) return because(`requirements.txt has a line that may name another file: ${line}`)
+    if (archiveName.test(requirement.name)) return because(`requirements.txt takes ${requirement.name} from a file`)
+    isPinned &&= requirement.isPinned
   }
   return { files: ['requirements.txt'], isPinned }
 }
@@ -72,8 +72,8 @@ function withoutBackslashes(line: string): string {
 function withoutComment(line: string): string {
   let at = line.indexOf('#')
   while (at > 0 && line[at - 1] !== ' ' && line[at - 1] !== '\t') at = line.indexOf('#', at + 1)
-  const kept = at < 0 ? line : line.slice(0, at)
-  return kept.replace(/[ \t]+/g, ' ').trim()
+  const text = at < 0 ? line : line.slice(0, at)
+  return text.replace(/[ \t]+/g, ' ').trim()
 }
 
 const version = /^(?:===?|~=|!=|<=|>=|<|>) ?[\w.*+!-]+$/
@@ -87,11 +87,11 @@ function requirementOf(line: string): { name: string; isPinned: boolean } | null
   const [whole, options] = cut(line, ' --')
   const hashes = options === null ? [] : `--${options}`.replaceAll('--hash ', '--hash=').split(' ')
   if (!hashes.every(option => hash.test(option))) return null
-  const [wanted, condition] = cut(whole, ';')
+  const [requirement, condition] = cut(whole, ';')
   if (condition && /[#\\]| -/.test(condition)) return null
-  const name = /^[\w.-]+/.exec(wanted)?.[0] ?? ''
+  const name = /^[\w.-]+/.exec(requirement)?.[0] ?? ''
   if (!alphanumeric.test(name[0] ?? '') || !alphanumeric.test(name.at(-1)!)) return null
-  const versions = versionsAfter(wanted.slice(name.length).trim())
+  const versions = versionsAfter(requirement.slice(name.length).trim())
   if (!versions?.every(one => version.test(one))) return null
   return { name, isPinned: hashes.length > 0 && versions.length === 1 && exact.test(versions[0]!) }
 }

@@ -32,10 +32,10 @@ export function pnpmPackages(text: string): PnpmLock | { because: string } {
   }
   const project = treeIn(importers, '.')
   const needs = [...project.keys()].map(list => {
-    const wanted = treeIn(project, list)
+    const tree = treeIn(project, list)
     return [
       list,
-      needsIn(new Map([...wanted.keys()].map(name => [name, treeIn(wanted, name).get('version') ?? '']))),
+      needsIn(new Map([...tree.keys()].map(name => [name, treeIn(tree, name).get('version') ?? '']))),
     ] as const
   })
   return { packages, needs: new Map(needs) }

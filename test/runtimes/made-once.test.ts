@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import test from 'ava'
 import { startTicks } from '../../lib/process-stat.ts'
-import { madeOnce } from '../../runtimes/made-once.ts'
+import { createOnce } from '../../runtimes/made-once.ts'
 import { ownFolder } from '../kit/folders.ts'
 
 test('concurrent callers get what one of them makes', async t => {
@@ -13,8 +13,8 @@ test('concurrent callers get what one of them makes', async t => {
     t.true((await stat(work)).isDirectory())
     await writeFile(`${folder}/one.tar`, 'complete')
   }
-  await Promise.all([1, 2, 3].map(() => madeOnce(folder, 'one.tar', make)))
-  await madeOnce(folder, 'one.tar', make)
+  await Promise.all([1, 2, 3].map(() => createOnce(folder, 'one.tar', make)))
+  await createOnce(folder, 'one.tar', make)
   t.is(made, 1)
   t.deepEqual(await readdir(folder), ['one.tar'])
 })
@@ -25,11 +25,11 @@ test('a file that another process makes is waited for, and made after all when t
   t.teardown(() => other.kill())
   await mkdir(`${folder}/.making-one.tar-${other.pid}-${startTicks(other.pid!)}`)
   const calls: string[] = []
-  const waiting = madeOnce(folder, 'one.tar', async () => {
+  const waiting = createOnce(folder, 'one.tar', async () => {
     calls.push('one.tar')
     await writeFile(`${folder}/one.tar`, '')
   })
-  await madeOnce(folder, 'two.tar', async () => {
+  await createOnce(folder, 'two.tar', async () => {
     calls.push('two.tar')
     await writeFile(`${folder}/two.tar`, '')
   })
@@ -41,13 +41,13 @@ test('a file that another process makes is waited for, and made after all when t
 
 test('a failure reaches the caller, leaves nothing, and the next call begins anew', async t => {
   const folder = ownFolder(t)
-  const failed = madeOnce(folder, 'one.tar', async work => {
+  const failed = createOnce(folder, 'one.tar', async work => {
     await writeFile(`${work}/half`, 'half')
     throw new Error('no package sources')
   })
   await t.throwsAsync(failed, { message: 'no package sources' })
   t.deepEqual(await readdir(folder), [])
-  await madeOnce(folder, 'one.tar', async work => {
+  await createOnce(folder, 'one.tar', async work => {
     t.deepEqual(await readdir(work), [])
     await writeFile(`${folder}/one.tar`, 'complete')
   })

@@ -81,15 +81,15 @@ export function fileSteps(parts: ScriptedParts): Omit<AppHostActivities, keyof R
       await lateTurn('discardRelease', input, async step => {
         step.spent()
         meet('discardRelease', input)
-        if (step.gone) return
+        if (step.isDeleted) return
         step.brought()
         at(input.appId).takeBack(input.number)
       })
     },
 
     async removeFiles(input) {
-      const { appId, kind, gone, running } = await beginAfter('removeFiles', input)
-      if (!gone && !(running && kind === 'create')) throw refusal('ACTION_FAILED', 'It is not deleted yet.')
+      const { appId, kind, isDeleted, running } = await beginAfter('removeFiles', input)
+      if (!isDeleted && !(running && kind === 'create')) throw refusal('ACTION_FAILED', 'It is not deleted yet.')
       at(appId).removeContainers()
       at(appId).removeDisk()
     },

@@ -61,13 +61,13 @@ export class IntakeRounds {
   async #take(file: LogFile): Promise<{ hasMore: boolean } | null> {
     const { engine, bounds, logFolder, log } = this.#options
     const progress = await this.#progressOf(file.day)
-    const known = progress.get(file.name)
-    if (known?.offset === file.size) return null
-    const slice = await readSlice(logFolder, file, known)
+    const position = progress.get(file.name)
+    if (position?.offset === file.size) return null
+    const slice = await readSlice(logFolder, file, position)
     if (!slice) return null
     if (slice.isShorter)
       log.warn(
-        { file: file.name, takenIn: known?.offset, continuesAt: slice.end },
+        { file: file.name, takenIn: position?.offset, continuesAt: slice.end },
         'the log is shorter than what was taken in of it: it goes on at its end',
       )
     await engine.take(slice, bounds.isFull).catch(error => {

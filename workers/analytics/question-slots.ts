@@ -4,7 +4,7 @@ import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { Busy, questionTimes } from '../../policy/network/analytics-terms.ts'
 
 /**
- * Bounds the questions at an engine: a number of them at once, and one of each owner, whose further questions wait for its own only. One that
+ * Bounds the questions at an engine: a number of them at a time, and one of each owner, whose further questions wait for its own only. One that
  * takes too long is interrupted, and its slot is free once the engine has stopped working on it.
  */
 export function slottedAnalytics(

@@ -63,9 +63,9 @@ export async function domainWork(config: Config, db: Db) {
 
 /** The answers to challenges by the label at which they are asked for, read at most once in `textsMs`. */
 function challengeTexts(db: Db, key: Buffer, zone: string): (name: string) => Promise<readonly string[]> {
-  const known = new TtlCache<Map<string, string[]>>(nameServerRules.textsMs / 1000)
+  const cache = new TtlCache<Map<string, string[]>>(nameServerRules.textsMs / 1000)
   return async name => {
-    const texts = await known.of('all', async () => textsByName(await listDnsChallenges(db), key, zone))
+    const texts = await cache.of('all', async () => textsByName(await listDnsChallenges(db), key, zone))
     return texts.get(name) ?? []
   }
 }

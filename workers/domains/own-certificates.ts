@@ -14,9 +14,9 @@ interface OwnFiles {
 const rereadMs = 60_000
 
 /**
- * The certificate of the operator's files, for each of its names; null while none could be read, when nobody knows which names it has.
+ * The certificate of the operator's files, for each of its names; null while none could be read, as its names are unknown then.
  * Files that cannot be used are reported, and what was read last stays: a renewal replaces two files one after the other. So is a
- * certificate that has ended or not begun, which is used: clients that accept it get more than without one.
+ * certificate that has expired or is not valid yet, which is used: clients that accept it get more than without one.
  */
 export function ownCertificates(
   files: OwnFiles | null,
@@ -25,14 +25,14 @@ export function ownCertificates(
 ): OwnCertificates {
   if (!files) return async () => []
   const { certificate, key } = files
-  let known: Promise<ServedCertificate[] | null> = Promise.resolve(null)
+  let certificates: Promise<ServedCertificate[] | null> = Promise.resolve(null)
   let readAt = Number.NEGATIVE_INFINITY
   let reported: string | null = null
   const report = (why: string | null, words: string) => {
     if (why !== null && why !== reported) log.error({ certificate, key, why }, words)
     reported = why
   }
-  const read = async (before: typeof known) => {
+  const read = async (before: typeof certificates) => {
     try {
       const [chain, privateKey] = await Promise.all([readFile(certificate, 'utf8'), readFile(key, 'utf8')])
       const own = served(chain, privateKey)
@@ -45,10 +45,10 @@ export function ownCertificates(
     }
   }
   return () => {
-    if (now() - readAt < rereadMs) return known
+    if (now() - readAt < rereadMs) return certificates
     readAt = now()
-    known = read(known)
-    return known
+    certificates = read(certificates)
+    return certificates
   }
 }
 

@@ -19,7 +19,7 @@ export function appResidents(db: Db): Residents<apps.HostApp> {
 
     async residence(id) {
       if (await apps.loadApp(db, id)) return 'known'
-      return (await operations.wasRemoved(db, id)) ? 'gone' : 'unknown'
+      return (await operations.wasRemoved(db, id)) ? 'removed' : 'unknown'
     },
 
     async startAgain(app) {

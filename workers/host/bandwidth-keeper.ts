@@ -25,7 +25,7 @@ export interface BandwidthKeeperOptions {
 export class BandwidthStates {
   readonly #db: Db
   readonly #hostId: string
-  readonly #found = new Map<BandwidthKeeper, string>()
+  readonly #states = new Map<BandwidthKeeper, string>()
   #recorded = 'on'
   #recording: Promise<void> = Promise.resolve()
 
@@ -36,7 +36,7 @@ export class BandwidthStates {
 
   /** `state` is `on`, or `BROKEN: ` and the reason. A state that could not be recorded is recorded with the next one. */
   report(keeper: BandwidthKeeper, state: string): Promise<void> {
-    this.#found.set(keeper, state)
+    this.#states.set(keeper, state)
     // One after the other: the last to be recorded is the last that was found.
     const recording = this.#recording.then(() => this.#record())
     this.#recording = recording.catch(ignoreError('thrown to the caller'))
@@ -44,7 +44,7 @@ export class BandwidthStates {
   }
 
   async #record(): Promise<void> {
-    const worst = [...this.#found.values()].find(one => one !== 'on') ?? 'on'
+    const worst = [...this.#states.values()].find(one => one !== 'on') ?? 'on'
     if (worst === this.#recorded) return
     await recordProtection(this.#db, this.#hostId, 'bandwidth', worst)
     this.#recorded = worst

@@ -31,7 +31,7 @@ interface Checked {
   failures: number
 }
 
-/** How often due checks are begun; nothing is due without an application that names a path. */
+/** How often due checks are started; nothing is due without an application that names a path. */
 const lookMs = 500
 
 /**
@@ -57,20 +57,22 @@ export class HealthChecks {
 
   /** Receives the rows of the host's applications as the host watch reads them: all, or those of `ids`. */
   readonly see = (rows: readonly Pick<HostApp, 'id' | 'status' | 'health_path'>[], ids?: ReadonlySet<string>): void => {
-    const wanted = new Set(rows.filter(row => row.health_path !== null && row.status === 'running').map(({ id }) => id))
-    for (const id of ids ?? this.#checked.keys()) this.#setWanted(id, wanted.has(id))
-    for (const id of wanted)
+    const checkable = new Set(
+      rows.filter(row => row.health_path !== null && row.status === 'running').map(({ id }) => id),
+    )
+    for (const id of ids ?? this.#checked.keys()) this.#setWanted(id, checkable.has(id))
+    for (const id of checkable)
       if (!this.#checked.has(id)) {
         const dueAt = this.#now() + Math.random() * this.#everyMs
         this.#checked.set(id, { dueAt, busy: false, unwanted: false, run: '', failures: 0 })
       }
   }
 
-  #setWanted(id: string, wanted: boolean): void {
+  #setWanted(id: string, isWanted: boolean): void {
     const one = this.#checked.get(id)
     if (!one) return
-    one.unwanted = !wanted
-    if (!wanted && !one.busy) this.#checked.delete(id)
+    one.unwanted = !isWanted
+    if (!isWanted && !one.busy) this.#checked.delete(id)
   }
 
   /** Begins the checks that are due; does nothing at all without one. Rejects when Postgres is down. */
@@ -93,7 +95,7 @@ export class HealthChecks {
     while (this.#running.size > 0) await Promise.all(this.#running)
   }
 
-  /** Ends open checks without an outcome; none is begun any more. */
+  /** Ends open checks without an outcome; no more are started. */
   async end(): Promise<void> {
     this.#ended = true
     for (const open of this.#open) open.abort()

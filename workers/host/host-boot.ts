@@ -3,7 +3,7 @@ import type { ContainerHost } from '../../activities/containers/port.ts'
 import type { Boot } from '../../activities/hosts/boot.ts'
 import type { Db } from '../../db/database.ts'
 import { readHostBoot, recordBoot, recordEngine } from '../../db/hosts/host-boots.ts'
-import { sharedTurns } from '../../lib/async/shared-turns.ts'
+import { coalesced } from '../../lib/async/shared-turns.ts'
 import { bootIdOf, type KnownBoot, type KnownEngine } from '../../policy/hosts/host-boot.ts'
 
 export interface HostBootOptions {
@@ -23,38 +23,38 @@ const unknownStart = 'unknown'
 /** The present boot of a host, as far as it can be determined without its engine. Once this resolves, ports of an earlier boot are released. */
 export async function hostBoot(options: HostBootOptions): Promise<Boot> {
   const { db, engine, hostId, machineBootId, held, log } = options
-  let known: KnownBoot = await readHostBoot(db, hostId)
+  let current: KnownBoot = await readHostBoot(db, hostId)
 
   async function begin(bootId: string, reported: KnownEngine | null): Promise<void> {
     await recordBoot(db, hostId, bootId, reported)
-    known = { bootId, engine: reported }
+    current = { bootId, engine: reported }
   }
 
   async function settle(): Promise<string> {
     const { began, liveRestore } = await engine.standing()
     const reported = { began: began ?? unknownStart, liveRestore }
-    const bootId = bootIdOf(known, machineBootId, reported)
-    if (bootId !== known.bootId) {
+    const bootId = bootIdOf(current, machineBootId, reported)
+    if (bootId !== current.bootId) {
       await held()
       log.warn(
         { bootId },
         'the container engine was restarted and its containers had ended: applications that ran are brought back',
       )
       await begin(bootId, reported)
-    } else if (known.engine?.began !== reported.began || known.engine.liveRestore !== liveRestore) {
+    } else if (current.engine?.began !== reported.began || current.engine.liveRestore !== liveRestore) {
       await held()
       await recordEngine(db, hostId, reported)
-      known = { bootId, engine: reported }
+      current = { bootId, engine: reported }
     }
     return bootId
   }
 
-  const settled = sharedTurns(settle)
-  const bootId = bootIdOf(known, machineBootId, null)
-  await begin(bootId, bootId === known.bootId ? known.engine : null)
+  const settled = coalesced(settle)
+  const bootId = bootIdOf(current, machineBootId, null)
+  await begin(bootId, bootId === current.bootId ? current.engine : null)
   return {
     get id() {
-      return known.bootId!
+      return current.bootId!
     },
     // A caller never shares a query that started before its call.
     settle: () => settled(hostId),

@@ -42,8 +42,8 @@ export async function reconcile(options: ComparisonOptions): Promise<Set<string>
   const present = (await engine.list({ [labels.host]: hostId })).filter(isOfApp)
   options.onContainers?.(present)
   const { rows, aside, unsettled } = await compare(options, present, () => apps.listAppsOfHost(db, hostId))
-  const known = new Set(rows.map(({ id }) => id))
-  await sweepStrays(options, appResidents(db), { containers: present, known, aside })
+  const ids = new Set(rows.map(({ id }) => id))
+  await sweepStrays(options, appResidents(db), { containers: present, rowKeys: ids, aside })
   return unsettled
 }
 
@@ -64,8 +64,8 @@ export async function reconcileSome(
   options.onContainers?.(present, ids)
   if (ids.size === 0) return { unsettled: new Set(), hasStrays: false }
   const { rows, unsettled } = await compare(options, present, () => apps.listAppsOfHost(db, hostId, [...ids]), ids)
-  const known = new Set(rows.map(({ id }) => id))
-  return { unsettled, hasStrays: present.some(container => !known.has(appOf(container))) }
+  const rowIds = new Set(rows.map(({ id }) => id))
+  return { unsettled, hasStrays: present.some(container => !rowIds.has(appOf(container))) }
 }
 
 /** `present` was listed before the rows are read. */

@@ -126,7 +126,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   const { firewall, notice: firewallNotice } = await openFirewall(
     config.host.firewall,
     config.host.id,
-    () => [...builds.proxies.known(), ...packages.endpoints()],
+    () => [...builds.proxies.recent(), ...packages.endpoints()],
     () => engine.listNetworks({ [labels.host]: config.host.id }),
   )
   const look = await firewall?.apply()

@@ -51,7 +51,7 @@ export interface Seen {
   /** Those of this kind, at least. */
   containers: readonly ListedContainer[]
   /** Keys of the rows. */
-  known: ReadonlySet<string>
+  rowKeys: ReadonlySet<string>
   /** Keys of those that are known again and not restored yet. */
   aside: ReadonlySet<string>
 }
@@ -63,7 +63,7 @@ export interface Seen {
 export async function sweepStrays<Row>(
   options: StrayOptions,
   residents: Residents<Row>,
-  { containers, known, aside }: Seen,
+  { containers, rowKeys, aside }: Seen,
 ): Promise<void> {
   const { volumes, log, strays = blankBook, now = Date.now } = options
   const { keyOf, ownsVolume, lockOf, subjectOf, words } = residents
@@ -73,9 +73,9 @@ export async function sweepStrays<Row>(
   const keys = new Set([...own.map(({ key }) => key), ...present])
   for (const [key, note] of Object.entries(notes)) if (note.removed === undefined && ownsVolume(key)) keys.add(key)
 
-  const sides: Record<Residence, string[]> = { known: [], gone: [], unknown: [] }
-  for (const key of keys) sides[known.has(key) ? 'known' : await residents.residence(key)].push(key)
-  const decision = decideStrays(sides.unknown, sides.known.length + sides.gone.length, notes, now())
+  const sides: Record<Residence, string[]> = { known: [], removed: [], unknown: [] }
+  for (const key of keys) sides[rowKeys.has(key) ? 'known' : await residents.residence(key)].push(key)
+  const decision = decideStrays(sides.unknown, sides.known.length + sides.removed.length, notes, now())
   if (decision.wrongDatabase)
     log.error(
       { count: keys.size },
@@ -95,7 +95,7 @@ export async function sweepStrays<Row>(
       await apart(log, subjectOf(lockOf(key)), () => setAside(options, residents, thingsOf(key)))
 
   const removed: ListedContainer[] = []
-  for (const key of [...sides.gone, ...decision.remove]) {
+  for (const key of [...sides.removed, ...decision.remove]) {
     const things = thingsOf(key)
     if (!(await apart(log, subjectOf(lockOf(key)), () => removeThings(options, residents, things)))) continue
     removed.push(...things.containers)

@@ -79,10 +79,10 @@ export async function queueDue(options: AutomaticOptions, type: TargetType = 'ap
   const lanes = type === 'app' ? options.lanes : options.databaseLanes
   const { due, stuck } = await transaction(db, async trx => {
     if (!(await tryRoundLock(trx, kind.round))) return { due: [], stuck: [] }
-    const found = await listDueForSnapshot(trx, { plans, everySeconds, retrySeconds }, type)
+    const targets = await listDueForSnapshot(trx, { plans, everySeconds, retrySeconds }, type)
     const late = await listStuckSnapshots(trx, everySeconds, type)
-    await postponeSnapshots(trx, found.later, type)
-    return { due: found.due, stuck: late }
+    await postponeSnapshots(trx, targets.later, type)
+    return { due: targets.due, stuck: late }
   })
   const queued: string[] = []
   const wake = (id: string, ownerId: string) =>

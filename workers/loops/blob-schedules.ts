@@ -11,7 +11,7 @@ export interface SchedulesOptions {
   queuePrefix: string
   log: Logger
   /** False = no schedules: nothing is removed automatically. */
-  wanted: boolean
+  isEnabled: boolean
   /** How often they are checked, in seconds. */
   everySeconds?: number
 }
@@ -24,7 +24,7 @@ export const scheduleId = (queuePrefix: string, kind: Upkeep): string => `${queu
  */
 export async function keepSchedules(options: SchedulesOptions, signal: AbortSignal): Promise<void> {
   const upToDate = new Set<Upkeep>()
-  const round = () => (options.wanted ? ensureSchedules(options, upToDate) : removeSchedules(options))
+  const round = () => (options.isEnabled ? ensureSchedules(options, upToDate) : removeSchedules(options))
   const everyMs = (options.everySeconds ?? roundSeconds.schedules) * 1000
   const onError = (error: unknown) => options.log.warn({ err: error }, 'schedules of blob storage: will try again')
   await loop(round, { signal, everyMs, onError })

@@ -17,7 +17,7 @@ import {
 import { ApiError } from '../../policy/errors.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { SealKeys } from '../../policy/seal.ts'
-import { type EntryRefusal, equalize } from './equalize.ts'
+import { type EntryRefusal, reconcileTable } from './equalize.ts'
 
 /** Where each text comes from that the proxy itself answers to authorities and probes. One that throws an ApiError cannot be had. */
 export type AnswerSources = { [Kind in keyof WellKnownAnswers]: () => Promise<string | null> }
@@ -91,25 +91,25 @@ export class DomainRounds {
         if (!(error instanceof ApiError)) throw error
         unanswered.push({ host: kind, why: error.message })
       }
-    const wanted = `${run} ${JSON.stringify(answers)}`
-    if (wanted !== this.#answered) await edge.setAnswers(answers)
-    this.#answered = wanted
+    const state = `${run} ${JSON.stringify(answers)}`
+    if (state !== this.#answered) await edge.setAnswers(answers)
+    this.#answered = state
     return unanswered
   }
 
-  async #syncCertificates(hosts: readonly string[] | undefined): ReturnType<typeof equalize> {
+  async #syncCertificates(hosts: readonly string[] | undefined): ReturnType<typeof reconcileTable> {
     const { db, keys, edge, ownCertificates = async () => [] } = this.#options
-    const known = await ownCertificates()
-    const own = new Map((known ?? []).map(one => [one.hostname, one]))
-    const wanted = new Map((await listCertificateVersions(db, hosts)).map(one => [one.hostname, one.version]))
+    const ownOnes = await ownCertificates()
+    const own = new Map((ownOnes ?? []).map(one => [one.hostname, one]))
+    const target = new Map((await listCertificateVersions(db, hosts)).map(one => [one.hostname, one.version]))
     for (const { hostname, version } of own.values())
-      if (!hosts || hosts.includes(hostname)) wanted.set(hostname, version)
-    return equalize({
-      ...{ hosts, wanted, Refused: CertificateRefused },
+      if (!hosts || hosts.includes(hostname)) target.set(hostname, version)
+    return reconcileTable({
+      ...{ hosts, target, Refused: CertificateRefused },
       async list(some) {
         const present = await edge.listCertificates(some)
-        // What is not known yet is not missing: until the files can be read, each of the others may be one of theirs.
-        const counting = known ? present : present.filter(({ host }) => wanted.has(host))
+        // What is not known yet is not missing: until the files can be read, any other certificate may be one of theirs.
+        const counting = ownOnes ? present : present.filter(({ host }) => target.has(host))
         return new Map(counting.map(({ host, version }) => [host, version]))
       },
       async set(hostname) {
@@ -124,10 +124,10 @@ export class DomainRounds {
     })
   }
 
-  async #syncNames(hosts: readonly string[] | undefined): ReturnType<typeof equalize> {
+  async #syncNames(hosts: readonly string[] | undefined): ReturnType<typeof reconcileTable> {
     const names = await this.#namesOf(hosts)
-    return equalize({
-      ...{ hosts, wanted: new Map(names.map(name => [name.host, name])), Refused: NameRefused },
+    return reconcileTable({
+      ...{ hosts, target: new Map(names.map(name => [name.host, name])), Refused: NameRefused },
       list: async some => new Map((await this.#options.edge.listNames(some)).map(name => [name.host, name])),
       set: (_, name) => this.#setName(name),
       remove: host => this.#options.edge.removeName(host),

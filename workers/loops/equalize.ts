@@ -9,7 +9,7 @@ export interface EntryRefusal {
 interface Table<Entry> {
   /** Those that have changed; undefined = all. */
   hosts: readonly string[] | undefined
-  wanted: ReadonlyMap<string, Entry>
+  target: ReadonlyMap<string, Entry>
   /** What the proxy has: everything, or of these hosts. */
   list(hosts?: readonly string[]): Promise<ReadonlyMap<string, Entry>>
   set(host: string, entry: Entry): Promise<void>
@@ -23,8 +23,10 @@ interface Table<Entry> {
 }
 
 /** Makes a table of the proxy, or some entries of it, equal to what is wanted. An entry that the proxy refuses does not delay others. */
-export async function equalize<Entry>(table: Table<Entry>): Promise<{ changed: number; refused: EntryRefusal[] }> {
-  const { hosts, wanted, list, set, remove, current, Refused } = table
+export async function reconcileTable<Entry>(
+  table: Table<Entry>,
+): Promise<{ changed: number; refused: EntryRefusal[] }> {
+  const { hosts, target, list, set, remove, current, Refused } = table
   const refused: EntryRefusal[] = []
   const present = await list(hosts)
   let changed = 0
@@ -43,8 +45,8 @@ export async function equalize<Entry>(table: Table<Entry>): Promise<{ changed: n
     const now = await current(host)
     if (!isDeepStrictEqual(now, entry)) await write(host, now)
   }
-  for (const [host, entry] of wanted)
+  for (const [host, entry] of target)
     if (!isDeepStrictEqual(present.get(host), entry)) await attempt(host, write(host, entry))
-  for (const host of present.keys()) if (!wanted.has(host)) await attempt(host, write(host))
+  for (const host of present.keys()) if (!target.has(host)) await attempt(host, write(host))
   return { changed, refused }
 }

@@ -57,13 +57,13 @@ export class MailSlots {
   /** Begins attempts until there is no slot, or no mail that may have it; resolves to their number. */
   async fill(signal: AbortSignal): Promise<number> {
     const { db, tries = mailTries } = this.options
-    let begun = 0
-    for (; !signal.aborted && this.#open.size < mailSlots.all; begun++) {
+    let attempts = 0
+    for (; !signal.aborted && this.#open.size < mailSlots.all; attempts++) {
       const mail = await mails.takeMail(db, tries, this.#allowed())
       if (!mail) break
       this.#open.set(mail, this.#attempt(mail, signal))
     }
-    return begun
+    return attempts
   }
 
   async allEnded(): Promise<void> {

@@ -27,9 +27,9 @@ export async function keepPlatformRows(options: PlatformNamesOptions, signal: Ab
   const round = async () => {
     if (authority !== null) await lookForCertificates(db, authority)
     authority = null
-    const known = await ownCertificates()
-    if (!known) return // an order may be for a name of theirs
-    const own = new Set(known.map(({ hostname }) => hostname))
+    const certificates = await ownCertificates()
+    if (!certificates) return // an order may be for a name of theirs
+    const own = new Set(certificates.map(({ hostname }) => hostname))
     const added = await keepPlatformNames(
       db,
       names.filter(name => !own.has(name)),

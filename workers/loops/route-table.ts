@@ -102,8 +102,8 @@ async function hold(edge: Edge, old: Route): Promise<boolean> {
 export async function namesWithWrongRoute(tables: Tables): Promise<string[]> {
   const { db, edge } = tables
   const present = new Map((await edge.listRoutes()).map(route => [route.host, route]))
-  const wanted = (await apps.listServingApps(db)).map(app => routeOf(app, tables))
-  return wanted
+  const target = (await apps.listServingApps(db)).map(app => routeOf(app, tables))
+  return target
     .filter(route => {
       const current = present.get(route.host)
       return !current || !same(current, route)
@@ -142,7 +142,7 @@ async function correctionOf(
 
 type Purged = Pick<apps.ServingApp, 'id' | 'release' | 'cache_version'>
 
-/** A purge takes effect at once, whichever of two releases the route leads to. */
+/** A purge takes effect immediately, whichever of two releases the route leads to. */
 const purgedRoute = (old: Route, { release, cache_version }: Purged): Route => ({
   ...old,
   version: versionAfterPurge(old.version, { release, cacheVersion: cache_version }),

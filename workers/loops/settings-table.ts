@@ -1,7 +1,7 @@
 import { type ServedSettings, SettingsRefused } from '../../activities/edge/port.ts'
 import { findAppSettings, listAppSettings, type ServedAppSettings } from '../../db/domains/app-settings.ts'
 import { type AppSettings, hstsHeader } from '../../policy/network/app-settings.ts'
-import { type EntryRefusal, equalize } from './equalize.ts'
+import { type EntryRefusal, reconcileTable } from './equalize.ts'
 import { hostOf, subdomainsOf, type Tables } from './route-table.ts'
 
 /** Makes the proxy's settings of all applications, or of those at `hosts`, those of Postgres; resolves to what the proxy refused. */
@@ -9,9 +9,9 @@ export async function syncSettings(tables: Tables, hosts?: readonly string[]): P
   const { db, edge } = tables
   const stored = await listAppSettings(db, hosts && subdomainsOf(hosts, tables))
   const byHost = new Map(stored.map(row => [hostOf(row.subdomain, tables), row]))
-  const { refused } = await equalize({
+  const { refused } = await reconcileTable({
     hosts,
-    wanted: new Map([...byHost].map(([host, { version }]) => [host, version])),
+    target: new Map([...byHost].map(([host, { version }]) => [host, version])),
     list: async some => new Map((await edge.listSettings(some)).map(({ host, version }) => [host, version])),
     set: host => setCurrent(tables, host, byHost.get(host)!),
     remove: host => edge.removeSettings(host),
@@ -23,11 +23,11 @@ export async function syncSettings(tables: Tables, hosts?: readonly string[]): P
 /** Sets what is stored, and looks again: another worker may have set a later version meanwhile. */
 async function setCurrent(tables: Tables, host: string, row: ServedAppSettings): Promise<void> {
   const { db, edge } = tables
-  const found = await findAppSettings(db, row.id)
-  if (!found) return edge.removeSettings(host)
-  await edge.setSettings(servedSettings(host, row, found))
+  const settings = await findAppSettings(db, row.id)
+  if (!settings) return edge.removeSettings(host)
+  await edge.setSettings(servedSettings(host, row, settings))
   const now = await findAppSettings(db, row.id)
-  if (now?.version !== found.version) return setCurrent(tables, host, row)
+  if (now?.version !== settings.version) return setCurrent(tables, host, row)
 }
 
 function servedSettings(

@@ -126,7 +126,7 @@ function serve(socket: Socket, answer: (message: Buffer) => Promise<Buffer | nul
   const end = () => void socket.destroy()
   socket.on('error', end)
   socket.setTimeout(nameServerRules.idleMs, end)
-  // A byte now and then is no silence, and an answer that nobody reads is never sent.
+  // A byte now and then is no silence, and an unread answer is never sent.
   const deadline = setTimeout(end, lastsMs)
   socket.once('close', () => clearTimeout(deadline))
   const proceed = async () => {

@@ -10,12 +10,12 @@ export async function prepareNamespace(connection: Connection, namespace: string
   await connection.workflowService
     .registerNamespace({ namespace, workflowExecutionRetentionPeriod: { seconds: retentionSeconds as never } })
     .catch(ignoreIfExists)
-  const wanted = Object.values(searchAttributes).map(({ name }) => name)
+  const names = Object.values(searchAttributes).map(({ name }) => name)
   // It takes a moment until all parts of the server know a new namespace.
   for (let attempt = 1; ; attempt++) {
     try {
       const { customAttributes = {} } = await connection.operatorService.listSearchAttributes({ namespace })
-      const missing = wanted.filter(name => !(name in (customAttributes ?? {})))
+      const missing = names.filter(name => !(name in (customAttributes ?? {})))
       if (missing.length === 0) return
       await connection.operatorService
         .addSearchAttributes({

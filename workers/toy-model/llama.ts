@@ -30,7 +30,7 @@ const contextTokens = 2048
 const minAnswerTokens = 16
 /** The library cannot interrupt what it reads at a time. */
 const tokensAtATime = 64
-/** The likeliest words only: a model as small as this one strays at once. */
+/** The likeliest words only: a model as small as this one strays immediately. */
 const topP = 0.9
 
 export interface LlamaOptions {

@@ -1,6 +1,6 @@
 import type { ChatMessage, TokenUsage } from '../../policy/ai/chat.ts'
 
-/** The name under which the toy model is served: nobody shall take it for more. */
+/** The name under which the toy model is served: it must not be taken for more. */
 export const toyModelName = 'toy-smollm2-135m'
 
 /** A message of a conversation, as text. */

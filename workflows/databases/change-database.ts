@@ -13,9 +13,9 @@ export async function rotatePassword(operation: DatabaseOperation, host: Databas
   const giveBack: UndoStep = [
     'give the old password back',
     async () => {
-      const wanted = await records.revertRotation(operation)
-      if (wanted === 0 && patched('undo-of-taken-over')) return
-      await records.databaseServesAgain(operation, await host.patient.setDatabasePassword(step, wanted))
+      const generation = await records.revertRotation(operation)
+      if (generation === 0 && patched('undo-of-taken-over')) return
+      await records.databaseServesAgain(operation, await host.patient.setDatabasePassword(step, generation))
     },
   ]
   const command = host.commandWithin(await admit(operation, { demand: demandRunning, undos: [giveBack] }))
@@ -78,7 +78,7 @@ export async function resizeDatabase(operation: DatabaseOperation, host: Databas
 type UndoStep = Parameters<Undo>
 
 /**
- * As `secondsFor`, with a further `demand`. What another run had begun is undone if this one is refused: nobody else knows of it.
+ * As `secondsFor`, with a further `demand`. What another run had started is undone if this one is refused: only this one knows of it.
  */
 async function admit(
   operation: DatabaseOperation,

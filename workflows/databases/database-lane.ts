@@ -131,7 +131,7 @@ export async function databaseLane(lane: DatabaseLaneInput): Promise<void> {
 
 async function endSnapshots(concurrent: readonly ConcurrentOperation[], by: Kind): Promise<void> {
   for (const { kind, scope, ended } of concurrent) {
-    // It has nothing of the engine, so that nobody needs to wait for its end, perhaps at another host.
+    // It has nothing of the engine, so that nothing needs to wait for its end, perhaps at another host.
     if (kind === 'drill' && by === 'delete') scope.cancel()
     if (kind !== 'snapshot') continue
     scope.cancel()

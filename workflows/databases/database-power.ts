@@ -6,7 +6,7 @@ import { type DatabaseHost, demandTime, records, secondsFor, stepOf } from './da
 
 /** Starts the engine on the data that are there. A container that a failed start has left is adopted. */
 export async function startDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
-  // Not begun when its caller was answered already. Begun, it goes on as long as the engine does: its caller reads that it is in doubt.
+  // Not started when its caller was answered already. Started, it goes on as long as the engine does: its caller reads that it is in doubt.
   await demandTime(operation)
   if (!operation.wasRunning) await records.recordDatabaseStatus(operation, 'starting', 'starting the engine')
   const started = await host.starting.startDatabase(stepOf(operation), {
@@ -17,7 +17,7 @@ export async function startDatabase(operation: DatabaseOperation, host: Database
 
 /** Stops the engine, which is then the desired state. */
 export async function stopDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
-  // Another run that had begun may have recorded already what is desired.
+  // Another run that had started may have recorded already what is desired.
   const { wasBegun = false } = operation
   const wasWanted = operation.wasDesired === 'running' || wasBegun
   let isRecorded = wasBegun

@@ -76,7 +76,7 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
         scheduleToCloseTimeout: seconds * 1000,
         retry: { initialInterval: '300ms', maximumAttempts: 3 },
       }),
-    /** Starts an engine, which may have to load or recover its data: nobody waits for longer than for other commands. */
+    /** Starts an engine, which may have to load or recover its data: callers wait no longer than for other commands. */
     starting: proxyActivities<Pick<DatabaseHostActivities, 'startDatabase'>>({
       ...shared,
       ...loading,
@@ -89,7 +89,7 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
     making: proxyActivities<DatabaseHostActivities>({
       ...soon,
       taskQueue: queues.deploys,
-      // Another port is taken at once.
+      // Another port is taken immediately.
       retry: { initialInterval: '500ms', maximumAttempts: 3, nonRetryableErrorTypes: ['CONTAINER_NETWORK_CONFLICT'] },
     }),
     /** One start between two volumes: what fails goes back. */

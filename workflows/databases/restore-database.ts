@@ -21,7 +21,7 @@ export async function restoreDatabase(
     undo(null, () => patient.discardRestore(step))
     await records.reserveVolumes(operation)
     await prepareInSlot(operation, host)
-    // From here on it ends as a whole: an engine between two volumes serves nobody.
+    // From here on it ends as a whole: an engine between two volumes serves no client.
     await CancellationScope.nonCancellable(() =>
       exclusive(async () => {
         const runs = await records.beginSwitch(operation)

@@ -4,7 +4,7 @@ import { undoable } from '../undo.ts'
 import { type DatabaseHost, records, stepOf } from './database-steps.ts'
 
 /**
- * The volume before the last restore serves again, and the one that served is kept instead, so that an undo can be undone. A failure
+ * The volume before the last restore serves again, and the one that served is retained instead, so that an undo can be undone. A failure
  * leaves what served serving; a database that was stopped on purpose stays stopped.
  */
 export async function undoRestore(operation: DatabaseOperation, { patient, switching }: DatabaseHost): Promise<void> {

@@ -6,7 +6,7 @@ import { type DatabaseHost, records, stepOf } from './database-steps.ts'
 /**
  * The engine continues with the image that its host has under the name of its image now, by one stop and one start, once its owner can
  * log in. With an image that does not serve, it gets the former one back. One that is stopped stays stopped; the image is tried where
- * nobody reaches it.
+ * it is unreachable.
  */
 export async function upgradeDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
   const step = stepOf(operation)

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import acme, { type Client, type Order as LibraryOrder } from 'acme-client'
 import type { z } from 'zod'
-import { remembered } from '../../../lib/async/remembered.ts'
+import { once } from '../../../lib/async/remembered.ts'
 import { authorityRules } from '../../../policy/domains/authority-rules.ts'
 import type { ChallengeKind } from '../../../policy/domains/challenges.ts'
 import type { AcmeSettings } from '../../../policy/domains/domain-settings.ts'
@@ -65,7 +65,7 @@ export function acmeAuthority({ settings, ca, accounts }: AcmeOptions): Certific
     return client
   }
 
-  let connect = remembered(register)
+  let connect = once(register)
 
   /** Runs one call with the account, which is registered again if the authority has lost it. */
   const withClient = async <T>(work: (client: Client) => Promise<T>): Promise<T> => {
@@ -76,7 +76,7 @@ export function acmeAuthority({ settings, ca, accounts }: AcmeOptions): Certific
     return attempt().catch(async error => {
       if (!(error instanceof AuthorityError) || error.code !== 'accountDoesNotExist') throw error
       await accounts.register(directoryUrl, null)
-      connect = remembered(register)
+      connect = once(register)
       return attempt()
     })
   }
@@ -112,7 +112,7 @@ export function acmeAuthority({ settings, ca, accounts }: AcmeOptions): Certific
       })
     },
     // Of the key alone, which never changes: proxies get it also while the authority is away.
-    thumbprint: remembered(async () => {
+    thumbprint: once(async () => {
       const client = newClient(await storedAccount())
       const answer = await client.getChallengeKeyAuthorization({ type: 'http-01', token: '' } as never)
       return answer.slice(1)

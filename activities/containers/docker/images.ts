@@ -27,7 +27,7 @@ interface Bringing {
   line: string
   /** Ends it for an image that someone waits for; null = someone waits for this one. */
   giveWay: AbortController | null
-  /** Ends the work of an image that nobody waits for, also when it is made here. */
+  /** Ends the work on an image without waiters, also when it is built here. */
   end: AbortController
 }
 
@@ -37,9 +37,9 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = 
   const inProgress = new Map<string, Bringing>()
   /** An image with an older version of one of our programs does not count. */
   async function present(image: string): Promise<boolean> {
-    const found = await call(() => docker.getImage(image).inspect()).catch(unless(404))
+    const details = await call(() => docker.getImage(image).inspect()).catch(unless(404))
     const program = ownProgram(image)
-    return Boolean(found) && (program === null || found?.Config.Labels?.[programLabel] === program)
+    return Boolean(details) && (program === null || details?.Config.Labels?.[programLabel] === program)
   }
 
   /** Starts to bring an image, for someone who waits or in the background. */
@@ -110,8 +110,8 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = 
       const filters = { dangling: ['true'], label: [programLabel] }
       const replaced = await call(abortSignal => docker.listImages({ filters, abortSignal }))
       if (replaced.length === 0) return
-      const kept = await except()
-      for (const { Id } of replaced.filter(({ Id }) => !kept.includes(Id)))
+      const exceptions = await except()
+      for (const { Id } of replaced.filter(({ Id }) => !exceptions.includes(Id)))
         await call(abortSignal => docker.getImage(Id).remove({ abortSignal })).catch(
           ignoreError('it is removed, or used: the next look tries again'),
         )
@@ -155,7 +155,7 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = 
   }
 }
 
-/** Why an image that nobody waits for is no longer brought. */
+/** Why an image without waiters is no longer brought. */
 const gaveWay = new Error('Another image is requested.')
 
 function unavailable(image: string, ...causes: Error[]): never {

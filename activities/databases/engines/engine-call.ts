@@ -17,7 +17,7 @@ export interface EngineCall {
 /** Seconds within which an engine must accept a connection and log us in. */
 export const openSeconds = 5
 
-/** After its connection was cut, work has so many seconds to end, with the containers that it has started. */
+/** After its connection was cut, work has this many seconds to end, with the containers that it has started. */
 const endSeconds = 20
 
 /**
@@ -54,6 +54,6 @@ export async function engineCall<T>(
 /** A new error, because drivers attach what they sent to theirs. */
 function withoutSecrets(error: unknown, secrets: readonly string[]): Error & { code?: string } {
   const { message, code } = (error instanceof Error ? error : new Error(String(error))) as Error & { code?: unknown }
-  const text = secrets.filter(Boolean).reduce((kept, secret) => kept.replaceAll(secret, '…'), message)
+  const text = secrets.filter(Boolean).reduce((rest, secret) => rest.replaceAll(secret, '…'), message)
   return Object.assign(new Error(text || 'the connection failed'), typeof code === 'string' && { code })
 }

@@ -23,7 +23,7 @@ export class ReadLimit {
     if (this.bytes > this.#maxBytes) throw new DumpPrevented(this.#words)
   }
 
-  /** Nothing counts until the returned function is called: what passes by is not kept. */
+  /** Suspends the limit until the returned function is called: what passes meanwhile is not stored. */
   lift(): () => void {
     this.#isLifted = true
     return () => {

@@ -71,20 +71,20 @@ export class ArchiveFolder {
     }
   }
 
-  /** Looks at a bounded number of names: what is removed makes room for the others. */
+  /** Looks at a bounded number of names: once those are removed, the next call sees the rest. */
   async list(): Promise<FoundFiles> {
-    const found: FoundFiles = { files: [], gap: false, others: [] }
+    const contents: FoundFiles = { files: [], gap: false, others: [] }
     const folder = await opendir(`/proc/self/fd/${this.#folder.fd}`, { encoding: 'latin1' as BufferEncoding })
     let names = 0
     for await (const { name } of folder) {
       const file = walFileOf(name)
-      if (file) found.files.push(file)
-      else if (name === archiveNames.gap) found.gap = true
-      else if (name !== archiveNames.draft) found.others.push(name)
+      if (file) contents.files.push(file)
+      else if (name === archiveNames.gap) contents.gap = true
+      else if (name !== archiveNames.draft) contents.others.push(name)
       if (++names === pointInTimeRules.maxNames) break
     }
-    found.files.sort((a, b) => a.timeline - b.timeline || a.number - b.number)
-    return found
+    contents.files.sort((a, b) => a.timeline - b.timeline || a.number - b.number)
+    return contents
   }
 
   /** Null unless it is a WAL file: whole, and with the position of its name. */

@@ -136,11 +136,11 @@ export function pointInTime(options: PointInTimeOptions) {
     async waits(of: Volume & Pick<Facts, 'engine'>, givenUp: Date): Promise<boolean> {
       if (!pointInTimeOf(of.engine)) return false
       if (await isUnmounted(databaseVolume(of))) return givenUp > new Date()
-      const found = await ArchiveFolder.within(hosted.foldersOf(of).data, folder => folder.list()).catch(error => {
+      const contents = await ArchiveFolder.within(hosted.foldersOf(of).data, folder => folder.list()).catch(error => {
         if (!diskFailed.has(codeOf(error))) throw error
         return null
       })
-      return found !== null && (found.files.length > 0 || found.gap)
+      return contents !== null && (contents.files.length > 0 || contents.gap)
     },
 
     /** Stores a base backup of an engine that serves. */
@@ -150,7 +150,7 @@ export function pointInTime(options: PointInTimeOptions) {
     },
 
     /**
-     * Stores a base backup of a volume that is about to serve, while nobody reaches its engine: from its first moment on it can be
+     * Stores a base backup of a volume that is about to serve, while its engine is unreachable: from its first moment on it can be
      * restored. What its engine has archived before is of no use.
      */
     async backUpFirst(database: Facts, local: LocalEngine, signal: AbortSignal): Promise<void> {

@@ -1,7 +1,7 @@
 import type { WalFile } from '../../../policy/databases/point-in-time.ts'
 import type { DatabaseTraits, LocalEngine } from '../port.ts'
 
-/** Where a recovering engine finds the WAL files that it asks for, and the base backup: in its container, and below `dump` on the host. */
+/** Where a recovering engine finds the WAL files that it requests, and the base backup: in its container, and below `dump` on the host. */
 export const recoveryPlace = '/dump'
 
 /** Names below `recoveryPlace`. */

@@ -26,13 +26,13 @@ export interface RecoveryFilesOptions {
   folder: string
 }
 
-/** The files of a recovery: WAL files are brought a few at a time, as the engine asks for them, and removed once they are used. `close` it. */
+/** The files of a recovery: WAL files are brought a few at a time, as the engine requests them, and removed once they are used. `close` it. */
 export class RecoveryFiles {
   readonly #options: RecoveryFilesOptions
   readonly #tree: Tree
-  /** The WAL file that the engine asked for last. */
-  wanted: WalFile | null = null
-  /** The last that it asked for and that does not exist. */
+  /** The WAL file that the engine requested last. */
+  requested: WalFile | null = null
+  /** The last that it requested and that does not exist. */
   missing: WalFile | null = null
 
   constructor(options: RecoveryFilesOptions) {
@@ -46,20 +46,21 @@ export class RecoveryFiles {
     await this.#write(recoveryNames.backup, [body], signal)
   }
 
-  /** Brings what the engine asks for until the signal aborts. Rejects when a file cannot be brought. */
+  /** Brings what the engine requests until the signal aborts. Rejects when a file cannot be brought. */
   async serve(signal: AbortSignal): Promise<void> {
     for (; !signal.aborted; await pause(pollMs, signal)) {
-      const wanted = await this.#readWanted()
-      // What it asked for last, and what follows, is there already, or marked as missing.
-      if (!wanted || (wanted.number === this.wanted?.number && wanted.timeline === this.wanted.timeline)) continue
-      this.wanted = wanted
+      const requested = await this.#readWanted()
+      // What it requested last, and what follows, is there already, or marked as missing.
+      if (!requested || (requested.number === this.requested?.number && requested.timeline === this.requested.timeline))
+        continue
+      this.requested = requested
       for (let ahead = 0; ahead <= pointInTimeRules.ahead && !signal.aborted; ahead++) {
-        const file = { ...wanted, number: wanted.number + ahead }
+        const file = { ...requested, number: requested.number + ahead }
         if (await this.#bring(file, signal)) continue
         if (ahead === 0) await this.#miss(file, signal)
         break
       }
-      this.#removeUsed(wanted)
+      this.#removeUsed(requested)
     }
   }
 

@@ -130,7 +130,7 @@ async function untilRecovered(
       if (files.missing && words.includes(beforeTarget)) throw new WalEnded('The engine has read all WAL files.')
       throw new Error(`The engine ended with exit code ${state?.exitCode} while it recovered: ${words}`)
     }
-    const number = files.wanted?.number ?? -1
+    const number = files.requested?.number ?? -1
     if (number !== last) [last, since] = [number, performance.now()]
     if (performance.now() - since > pointInTimeRules.recoverySeconds * 1000)
       throw new Error(

@@ -11,18 +11,18 @@ export interface MemoryFitOptions extends PreparationOptions {
   guard: Pick<ReturnType<typeof guardedDatabaseSteps>, 'turn' | 'assertCurrent'>
 }
 
-/** The step that asks an engine whether its data fit into less memory. */
+/** The step that checks whether the data of an engine fit into less memory. */
 export function databaseMemoryFit(options: MemoryFitOptions) {
   const { engine, hosted, guard } = options
 
-  /** Limits the data of a running engine to what the step gives it, so that nobody can add to them afterwards. */
+  /** Limits the data of a running engine to what the step gives it, so that they cannot grow afterwards. */
   async function limit(step: DatabaseStep): Promise<void> {
     const database = step.database()
     await guard.assertCurrent(step.operationId)
     await hosted.locally(database, local => hosted.adapterOf(database).admitWrites(local))
   }
 
-  /** Reads an engine that is stopped, with its former memory and where nobody reaches it. */
+  /** Reads an engine that is stopped: it runs with its former memory, unreachable. */
   async function privately(step: DatabaseStep, read: () => Promise<UsedMemory>): Promise<UsedMemory> {
     const ramMb = step.ramMbBefore ?? step.database().ramMb
     const database = { ...step.database(), ramMb }

@@ -19,7 +19,7 @@ export interface DrillResult {
   code?: string
 }
 
-/** Restores a snapshot by `restore`, which resolves to the digest of the contents, and compares it. What only the host lacks is thrown: it says nothing of the snapshot. */
+/** Restores a snapshot by `restore`, which resolves to the digest of the contents, and compares it. What only the host lacks is thrown: it proves nothing about the snapshot. */
 export async function triedSnapshot(
   expected: string | null,
   signal: AbortSignal,

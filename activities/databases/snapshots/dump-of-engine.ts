@@ -23,7 +23,7 @@ interface DumpUse {
   signal: AbortSignal
 }
 
-/** Dumps what the engine has, and resolves to its digest; one that does not run is started for it, where nobody reaches it. */
+/** Dumps what the engine has, and resolves to its digest; one that does not run is started for it, unreachable. */
 export async function dumpOfEngine(
   host: DumpHost,
   database: DatabaseFacts,

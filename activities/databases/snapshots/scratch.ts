@@ -17,7 +17,7 @@ const measureAgainMs = 3000
 export interface CopyTerms {
   snapshot?: Pick<SnapshotRow, 'size' | 'restored_bytes'> | undefined
   /** The copy that serves afterwards, which may leave WAL files that wait there until the host has stored them. */
-  kept?: DatabaseFacts | undefined
+  successor?: DatabaseFacts | undefined
 }
 
 /** Bytes that one operation needs in all, the volumes that fill its room, and the containers whose engines use its memory. */
@@ -42,11 +42,11 @@ export function scratchVolumes(
   /** By operation. */
   const claims = new Map<string, Claim>()
 
-  /** Bytes that a dump and a copy take, if `snapshot` has none recorded by an estimate, and those that may wait in what is kept. */
-  async function bytesFor(database: DatabaseFacts, { snapshot, kept }: CopyTerms): Promise<number> {
+  /** Bytes that a dump and a copy take, if `snapshot` has none recorded by an estimate, and those that may wait in its successor. */
+  async function bytesFor(database: DatabaseFacts, { snapshot, successor }: CopyTerms): Promise<number> {
     const estimate = async () =>
       2 * Math.max(await volumes.usedBytes(databaseVolume(database)), Number(snapshot?.size ?? 0))
-    const waiting = kept && hosted.traitsOf(kept).archives ? maxWaiting * fileBytes : 0
+    const waiting = successor && hosted.traitsOf(successor).archives ? maxWaiting * fileBytes : 0
     return Number(snapshot?.restored_bytes ?? (await estimate())) + waiting
   }
 

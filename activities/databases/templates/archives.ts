@@ -20,7 +20,7 @@ export interface TemplateKey {
   inputs: string
 }
 
-/** An archive by its name, which says what it was made from and the digest of its bytes. */
+/** An archive by its name, which states what it was made from and the digest of its bytes. */
 interface Archive extends TemplateKey {
   name: string
   digest: string
@@ -62,7 +62,7 @@ export function templateArchives(folder: string, limits: ArchiveLimits = dataTem
       return (await all()).some(isOf(key))
     },
 
-    /** Packs the folder `name` of `parent`, holes left out, without the names in `without`. Nothing is kept when it is too large: false then. */
+    /** Packs the folder `name` of `parent`, holes left out, without the names in `without`. Leaves nothing behind when it is too large: false then. */
     async pack(key: TemplateKey, { parent, name, without }: PackedFolder): Promise<boolean> {
       await mkdir(folder, { recursive: true, mode: 0o700 })
       const draft = join(folder, `${randomBytes(8).toString('hex')}${drafts}`)
@@ -103,13 +103,13 @@ export function templateArchives(folder: string, limits: ArchiveLimits = dataTem
 
     /** Removes archives of images that are no longer there, the least recently used of too many, and what killed processes have left. */
     async sweep(isPresent: (image: string) => Promise<boolean>): Promise<void> {
-      const kept: { name: string; usedAt: number }[] = []
+      const usable: { name: string; usedAt: number }[] = []
       for (const { name, image } of await all()) {
         if (!(await isPresent(image))) await remove(name)
-        else kept.push({ name, usedAt: await changedAt(join(folder, name)) })
+        else usable.push({ name, usedAt: await changedAt(join(folder, name)) })
       }
-      kept.sort((a, b) => b.usedAt - a.usedAt)
-      for (const { name } of kept.slice(limits.max)) await remove(name)
+      usable.sort((a, b) => b.usedAt - a.usedAt)
+      for (const { name } of usable.slice(limits.max)) await remove(name)
       const names = await readdir(folder).catch(() => [])
       for (const name of names.filter(one => one.endsWith(drafts)))
         if ((await changedAt(join(folder, name))) < Date.now() - draftSeconds * 1000) await remove(name)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Logger } from 'pino'
 import type { DatabaseFacts } from '../../../db/operations/database-facts.ts'
 import { KeyedLock } from '../../../lib/async/keyed-lock.ts'
-import { remembered } from '../../../lib/async/remembered.ts'
+import { once } from '../../../lib/async/remembered.ts'
 import { deadlineSignal, unlessAborted } from '../../../lib/async/timeout.ts'
 import { runProcess, systemEnvironment } from '../../../lib/child-process.ts'
 import { databaseSeconds } from '../../../policy/databases/database-steps.ts'
@@ -64,7 +64,7 @@ export function databaseTemplates(options: DataTemplateOptions) {
   /** Installations of one machine may have hosts of the same name. */
   const containerPrefix = `berth-template-${createHash('sha256').update(drafts).digest('hex').slice(0, 12)}`
   /** What an earlier process of this host has left; before anything new is made. */
-  const removeLeftovers = remembered(async () => {
+  const removeLeftovers = once(async () => {
     for (const { name } of await engine.list({ [labels.host]: traits.id, [labels.role]: templateRole }))
       if (name.startsWith(containerPrefix)) await engine.remove(name)
     await rm(drafts, { recursive: true, force: true })
@@ -97,12 +97,12 @@ export function databaseTemplates(options: DataTemplateOptions) {
   }
 
   /** Makes the archive unless there is one; false when the data folder is too large for one. One at a time for each key. */
-  function provide(wanted: Plan, signal: AbortSignal): Promise<boolean> {
-    const work = locks.run(wanted.key.image + wanted.key.inputs, async () => {
+  function provide(planned: Plan, signal: AbortSignal): Promise<boolean> {
+    const work = locks.run(planned.key.image + planned.key.inputs, async () => {
       signal.throwIfAborted()
-      if (await archives.has(wanted.key)) return true
+      if (await archives.has(planned.key)) return true
       await removeLeftovers()
-      return make(wanted, signal)
+      return make(planned, signal)
     })
     return unlessAborted(work, signal)
   }
@@ -145,8 +145,8 @@ export function databaseTemplates(options: DataTemplateOptions) {
   return {
     /** Makes the archive of an image unless there is one, so that the first database does not wait for it. */
     async prepare(image: TemplateImage, signal: AbortSignal): Promise<void> {
-      const wanted = await plan(image)
-      if (wanted) await provide(wanted, signal)
+      const planned = await plan(image)
+      if (planned) await provide(planned, signal)
     },
 
     /**
@@ -158,14 +158,14 @@ export function databaseTemplates(options: DataTemplateOptions) {
       { data, uid }: { data: string; uid: number },
       signal: AbortSignal,
     ): Promise<boolean> {
-      const wanted = await plan(image).catch(warned(image))
-      if (!wanted) return false
-      const { key, template } = wanted
+      const planned = await plan(image).catch(warned(image))
+      if (!planned) return false
+      const { key, template } = planned
       const draft = join(data, `${newName()}.new`)
       try {
         // An archive that turns out to be damaged is removed, and made anew once.
         for (let attempt = 0; attempt < 2; attempt++) {
-          if (!(await provide(wanted, signal))) return false
+          if (!(await provide(planned, signal))) return false
           await rm(draft, { recursive: true, force: true })
           await mkdir(draft, { mode: 0o700 })
           if (sharedUid === null) await chown(draft, uid, uid)

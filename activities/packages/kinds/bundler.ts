@@ -2,7 +2,7 @@ import { gemDigests, gemPath, gemsOf } from '../../../policy/packages/gems.ts'
 import type { WantedDocument } from '../documents.ts'
 import type { KindPaths, RegistryParts } from './kind.ts'
 
-/** Paths of a compact index of gems. What it says about a gem has the digests of its archives. */
+/** Paths of a compact index of gems. Its document of a gem has the digests of the archives. */
 export function bundler({ base, variant, digestOf, remember, read }: RegistryParts): KindPaths {
   const archiveUrl = (file: string): string => `${base.href}gems/${file}.gem`
   const document = (path: string): WantedDocument => ({ url: base.href + path, accept: '*/*', variant })
@@ -18,16 +18,16 @@ export function bundler({ base, variant, digestOf, remember, read }: RegistryPar
 
   return {
     at(path) {
-      const found = gemPath(path)
-      switch (found?.kind) {
+      const gem = gemPath(path)
+      switch (gem?.kind) {
         case 'list':
           return { kind: 'list', url: base.href + path }
         case 'info':
-          return { kind: 'document', document: info(found.name) }
+          return { kind: 'document', document: info(gem.name) }
         case 'document':
           return { kind: 'document', document: document(path) }
         case 'archive': {
-          const url = archiveUrl(found.file)
+          const url = archiveUrl(gem.file)
           return {
             kind: 'archive',
             archive: {
@@ -35,7 +35,7 @@ export function bundler({ base, variant, digestOf, remember, read }: RegistryPar
               digest: digestOf(url),
               algorithms: ['sha256'],
               async findDigest(asker) {
-                for (const { name, version } of gemsOf(found.file)) {
+                for (const { name, version } of gemsOf(gem.file)) {
                   const text = await read(info(name), asker)
                   const digest = text === null ? null : gemDigests(text).get(version)
                   if (digest) return digest

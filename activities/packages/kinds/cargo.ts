@@ -11,7 +11,7 @@ import type { KindPaths, RegistryParts } from './kind.ts'
 
 const settingsPath = 'config.json'
 
-/** A sparse index of cargo. Its settings say where archives are, and what it says about a crate has their digests. */
+/** A sparse index of cargo. Its settings have the address of archives, and its document of a crate their digests. */
 export function cargo({ base, variant, sealText, read }: RegistryParts): KindPaths {
   const document = (path: string): WantedDocument => ({ url: base.href + path, accept: '*/*', variant })
   const settings = { ...document(settingsPath), rewrite: (text: string) => rewriteIndexSettings(text, sealText) }

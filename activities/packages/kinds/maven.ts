@@ -13,8 +13,8 @@ export function maven({ base, variant, read, hashOf }: RegistryParts): KindPaths
         case 'document':
           return { kind: 'document', document: document(path) }
         case 'checksum': {
-          const known: WantedDocument['known'] = asker => hashOf(url.slice(0, -'.sha1'.length), 'sha1', asker)
-          return { kind: 'document', document: { ...document(path), known } }
+          const derive: WantedDocument['derive'] = asker => hashOf(url.slice(0, -'.sha1'.length), 'sha1', asker)
+          return { kind: 'document', document: { ...document(path), derive } }
         }
         case 'archive':
           return {

@@ -29,7 +29,7 @@ export function npm({ base, origin, variant, signLink, digestOf, remember, read 
       rewriteNpm(text, version === undefined ? 'package' : 'version', at, archive => linkOf(name, archive)),
   })
 
-  /** A lock file names archives without any document: the one of the version says what they contain, or that of the package. */
+  /** A lock file names archives without any document: the document of the version, or of the package, has their digests. */
   async function findDigest(name: string, url: string, asker: Asker): Promise<Digest | null> {
     const file = url.slice(url.lastIndexOf('/') + 1, -'.tgz'.length)
     const bare = name.split(/\/|%2f/i).at(-1)
@@ -37,13 +37,13 @@ export function npm({ base, origin, variant, signLink, digestOf, remember, read 
     const link = origin + new URL(url).pathname
     for (const one of version ? [version, undefined] : [undefined]) {
       const text = await read(document(name, one, npmShort), asker)
-      let found: Digest | null = null
+      let digest: Digest | null = null
       const look: LinkTo = archive => {
-        if (archive.url === link) found = archive.digest
+        if (archive.url === link) digest = archive.digest
         return null
       }
       if (text !== null) rewriteNpm(text, one === undefined ? 'package' : 'version', base.href, look)
-      if (found) return found
+      if (digest) return digest
     }
     return null
   }

@@ -24,7 +24,7 @@ export const statusLine = '<p id="said" role="alert"></p>'
 /** The script of a page that calls this platform: sends JSON, reports in the visitor's language, and shows the captcha. */
 export function pageScript({ language, widget, text, refusals, script }: ScriptedPage): string {
   const { away, calm, captcha, captchaAway, unknown } = refusalText[language]
-  const known = {
+  const texts = {
     KEEP_CALM: calm,
     RATE_LIMIT: calm,
     DATABASE_UNAVAILABLE: away,
@@ -36,7 +36,7 @@ export function pageScript({ language, widget, text, refusals, script }: Scripte
     ...refusals,
   }
   const shown = widget && { key: widget.siteKey, url: widget.scriptUrl, name: widget.widget }
-  return `const text=${inScript({ ...text, away, captchaAway })},refusals=${inScript(known)},widget=${inScript(shown)}
+  return `const text=${inScript({ ...text, away, captchaAway })},refusals=${inScript(texts)},widget=${inScript(shown)}
 const session=${inScript(sessionName)}\n${shared}${script}`
 }
 

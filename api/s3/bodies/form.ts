@@ -32,7 +32,7 @@ export interface ReceivedForm {
 export async function receiveForm({ request, response }: Exchange): Promise<ReceivedForm> {
   const form = openForm(request.headers)
   const whole = wholeForm(form, request)
-  const begun = fileOf(form, whole.arrived)
+  const parts = fileOf(form, whole.arrived)
   inviteBody(request, response)
   request.pipe(form)
   const end = () => {
@@ -40,7 +40,7 @@ export async function receiveForm({ request, response }: Exchange): Promise<Rece
     request.unpipe(form)
   }
   try {
-    const { file, ...read } = await begun
+    const { file, ...read } = await parts
     return {
       ...read,
       end,

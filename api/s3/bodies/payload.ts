@@ -43,8 +43,9 @@ export function payloadOf(
   const sha256 = /^[0-9a-f]{64}$/i.test(payload) ? payload.toLowerCase() : null
   const isChunked = payload.startsWith('STREAMING-')
   if (/^STREAMING-AWS4-ECDSA-/.test(payload)) throw new S3Error('NotImplemented', 'ECDSA signatures are not supported.')
-  const known = sha256 !== null || [unsigned, unsignedChunks, signedChunks, `${signedChunks}-TRAILER`].includes(payload)
-  if (!known)
+  const isSupported =
+    sha256 !== null || [unsigned, unsignedChunks, signedChunks, `${signedChunks}-TRAILER`].includes(payload)
+  if (!isSupported)
     throw new S3Error(
       'InvalidArgument',
       'x-amz-content-sha256 must be a SHA-256 in hex, or the name of how the body is signed.',

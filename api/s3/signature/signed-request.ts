@@ -5,7 +5,7 @@ export interface WireRequest {
   method: string
   /** Path and query of the request line. */
   target: string
-  /** Names and values in turn, as Node's `rawHeaders`. */
+  /** Alternating names and values, as Node's `rawHeaders`. */
   rawHeaders: readonly string[]
 }
 

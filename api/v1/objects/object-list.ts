@@ -64,8 +64,8 @@ export const listObjects = blobEndpoint({
     const given = query.cursor ?? query.continuationToken
     const after = given === undefined ? undefined : readListCursor(secret, filters, given, new Date())
     if (given !== undefined && !after) throw new ApiError(wrongCursor)
-    const wanted = { ...filters, limit: query.limit, after }
-    const page = await mapUnexpectedError('LIST_FAILED', services, () => listWithin(db, wanted, caller.prefixes))
+    const listing = { ...filters, limit: query.limit, after }
+    const page = await mapUnexpectedError('LIST_FAILED', services, () => listWithin(db, listing, caller.prefixes))
     const next = page.next && listCursor(secret, filters, page.next, new Date())
     return {
       objects: page.objects.map(object => objectItemView(object, config.urls.public)),

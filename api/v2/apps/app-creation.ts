@@ -87,7 +87,7 @@ export const createApp = endpoint({
         createFrom(upload, { caller, exchange, isClean }, services, inTransaction),
       )
     } finally {
-      // Attached segments are kept: only an unreferenced one can be discarded.
+      // Attached segments stay: only an unreferenced one can be discarded.
       await discard(services, upload)
     }
   },

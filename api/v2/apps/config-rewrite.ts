@@ -46,7 +46,7 @@ export async function rewriteConfig(rewrite: ConfigRewrite, services: Services):
   try {
     await queueCommit({ upload, folder: '', app, caller }, exchange.headers, services)
   } finally {
-    // Attached segments are kept: only an unreferenced one can be discarded.
+    // Attached segments stay: only an unreferenced one can be discarded.
     await discard(services, upload)
   }
   const outcome = await outcomeOf(exchange.headers['X-Operation-Id']!, exchange.signal, services)

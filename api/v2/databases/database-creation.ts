@@ -70,10 +70,10 @@ export const createDatabase = endpoint({
     const version = offeredVersion(engine, body.version)
     if (!version)
       throw new ApiError('INVALID_DATABASE_VERSION', `Versions of ${engine}: ${engines[engine].versions.join(', ')}.`)
-    const wanted = { name, engine, version, ramMb: requestedMemoryMb(engine, body.memory) }
+    const order = { name, engine, version, ramMb: requestedMemoryMb(engine, body.memory) }
     const request = { ...requestOf(call, 'POST /v2/databases'), untilEnd: true } as const
     const created = await oncePerKey<Created>(call, request, services.db, inTransaction =>
-      store(wanted, call, services, inTransaction),
+      store(order, call, services, inTransaction),
     )
     const operationId = exchange.headers['X-Operation-Id'] ?? ''
     const creation = { databaseId: created.id, ownerId: caller.user.id, operationId }

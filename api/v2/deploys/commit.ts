@@ -48,7 +48,7 @@ export const commitApp = endpoint({
         queueCommit({ upload, folder, isClean, app, caller }, exchange.headers, services, inTransaction),
       )
     } finally {
-      // Attached segments are kept: only an unreferenced one can be discarded.
+      // Attached segments stay: only an unreferenced one can be discarded.
       await discard(services, upload)
     }
   },

@@ -96,7 +96,7 @@ export const createWorkspace = endpoint({
   },
 })
 
-/** Only the owner may delete a workspace; its applications are kept. */
+/** Only the owner may delete a workspace; its applications remain. */
 export const deleteWorkspace = endpoint({
   name: 'workspaces.delete',
   method: 'DELETE',

@@ -18,30 +18,30 @@ type PushVerdict =
   | { kind: 'refused'; reason: string }
 
 /** `wanted` is the branch in the webhook's address, in lower case. */
-export type PushReader = (payload: Record<string, unknown>, wanted: string | undefined) => PushVerdict
+export type PushReader = (payload: Record<string, unknown>, branch: string | undefined) => PushVerdict
 
 const maxBranchLength = 256
 
 /** GitHub's payload, which Gitea, Forgejo and Gogs send as well. `commits` is ignored: it is empty in a first push. */
-export const readHubPush: PushReader = (payload, wanted) => {
+export const readHubPush: PushReader = (payload, branch) => {
   const parsed = hubPush.safeParse(payload)
   if (!parsed.success) return missing(parsed.error)
   const { ref, after, deleted, repository } = parsed.data
   if (deleted) return deletion
-  return refPush(ref, after, repository.clone_url, wanted, repository.owner ? undefined : 'repository owner')
+  return refPush(ref, after, repository.clone_url, branch, repository.owner ? undefined : 'repository owner')
 }
 
-export const readGitlabPush: PushReader = (payload, wanted) => {
+export const readGitlabPush: PushReader = (payload, branch) => {
   const parsed = gitlabPush.safeParse(payload)
   if (!parsed.success) return missing(parsed.error)
   const { ref, after, checkout_sha, project } = parsed.data
   if (checkout_sha === null) return deletion
   const owner = project?.path_with_namespace ?? project?.namespace
-  return refPush(ref, after ?? checkout_sha, project?.git_http_url, wanted, owner ? undefined : 'repository owner')
+  return refPush(ref, after ?? checkout_sha, project?.git_http_url, branch, owner ? undefined : 'repository owner')
 }
 
 /** One delivery may contain several references; the first wanted branch is deployed. */
-export const readBitbucketPush: PushReader = (payload, wanted) => {
+export const readBitbucketPush: PushReader = (payload, branch) => {
   const parsed = bitbucketPush.safeParse(payload)
   if (!parsed.success) return missing(parsed.error)
   const { push, repository } = parsed.data
@@ -50,16 +50,16 @@ export const readBitbucketPush: PushReader = (payload, wanted) => {
   const verdicts = push.changes.map(({ new: next }): PushVerdict => {
     if (next === null) return deletion
     const ref = next.type === 'branch' ? `refs/heads/${next.name}` : `refs/tags/${next.name}`
-    return refPush(ref, next.target?.hash, page && `${page}.git`, wanted, owner ? undefined : 'repository owner')
+    return refPush(ref, next.target?.hash, page && `${page}.git`, branch, owner ? undefined : 'repository owner')
   })
   const first = (kind: PushVerdict['kind']) => verdicts.find(verdict => verdict.kind === kind)
   return first('push') ?? first('refused') ?? first('skipped') ?? first('ignored') ?? nothing
 }
 
 /** For an unknown provider. */
-export const readPushByShape: PushReader = (payload, wanted) => {
-  if ('push' in payload) return readBitbucketPush(payload, wanted)
-  return 'project' in payload ? readGitlabPush(payload, wanted) : readHubPush(payload, wanted)
+export const readPushByShape: PushReader = (payload, branch) => {
+  if ('push' in payload) return readBitbucketPush(payload, branch)
+  return 'project' in payload ? readGitlabPush(payload, branch) : readHubPush(payload, branch)
 }
 
 const deletion: PushVerdict = { kind: 'ignored', reason: 'a branch or tag was deleted' }

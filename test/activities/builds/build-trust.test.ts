@@ -162,7 +162,7 @@ test.serial(
     t.timeout(110_000)
     demandRoot()
     const env = { NODE_EXTRA_CA_CERTS: corp(), HTTPS_PROXY: `http://${gateway}:${port(proxy)}` }
-    const { known } = proxyAddresses(parseConfig(env, '/').host.builds, { subnets: async () => [] })
+    const { recent: known } = proxyAddresses(parseConfig(env, '/').host.builds, { subnets: async () => [] })
     await iptablesFirewall({ ...names, builds: { bridges: bridgeName(builds), proxies: [] }, proxies: known }).apply()
     await t.notThrowsAsync(install(env, npm('https://registry.invalid/')))
     await t.notThrowsAsync(install(env, python('https://registry.invalid/'), 'python'))

@@ -15,7 +15,7 @@ function proxiesOf(
   }
   const proxy = { http: null, https: null, none: null, ...urls }
   const proxies = proxyAddresses({ proxy, isOwnProxy }, { resolve, subnets: async () => [], ...options })
-  const addresses = () => proxies.known().map(({ address }) => address)
+  const addresses = () => proxies.recent().map(({ address }) => address)
   return { ...proxies, addresses }
 }
 
@@ -24,7 +24,7 @@ test('proxies of builds are allowed by their addresses, and by those of their na
   const known = async (http: string | null, https: string | null = http) => {
     const proxies = proxiesOf({ http, https }, answers)
     await proxies.refresh()
-    return proxies.known()
+    return proxies.recent()
   }
   t.deepEqual(await known('http://10.1.1.1:3128'), [{ address: '10.1.1.1', port: 3128 }])
   t.deepEqual(await known('https://10.1.1.1'), [{ address: '10.1.1.1', port: 443 }])
@@ -35,7 +35,7 @@ test('proxies of builds are allowed by their addresses, and by those of their na
   ])
   for (const url of [null, 'http://missing.example:3128', 'nonsense', 'http://127.0.0.1:1', 'http://10.1.1.1:80#@x'])
     t.deepEqual(await known(url), [])
-  t.deepEqual(proxyAddresses({ proxy: null, isOwnProxy: false }).known(), [])
+  t.deepEqual(proxyAddresses({ proxy: null, isOwnProxy: false }).recent(), [])
 })
 
 test('a name of a proxy that has other addresses later has all of them open for an hour, the 16 newest at most', async t => {

@@ -19,7 +19,7 @@ async function scene(
 ) {
   const counts = { requests: 0, troubles: 0, passedOn: 0 }
   const wanted = { url: 'http://registry.test/x.tgz', digest: null, algorithms: [], findDigest: async () => null }
-  const paths = () => ({ wanted: () => ({ kind: 'archive' as const, archive: wanted }) })
+  const paths = () => ({ parse: () => ({ kind: 'archive' as const, archive: wanted }) })
   const none = () => Promise.reject(new Error('It has none.'))
   const server = packageServer({
     subnet: '127.0.0.0/24',

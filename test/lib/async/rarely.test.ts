@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { rarely } from '../../../lib/async/rarely.ts'
+import { throttledLog } from '../../../lib/async/rarely.ts'
 
 test('of many texts a few are passed on in each period, and the next period says how many were left out', async t => {
   const passed: (readonly [string, number])[] = []
-  const tell = rarely(2, 200, (text, leftOut) => passed.push([text, leftOut]))
+  const tell = throttledLog(2, 200, (text, leftOut) => passed.push([text, leftOut]))
   for (let n = 1; n <= 1000; n++) tell(`line ${n}`)
   t.deepEqual(passed, [
     ['line 1', 0],

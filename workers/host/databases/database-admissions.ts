@@ -3,14 +3,14 @@ import { type ContainerHost, type ListedContainer, labels } from '../../../activ
 import { tenantNetwork } from '../../../activities/containers/spec.ts'
 import { databaseRole } from '../../../activities/databases/names.ts'
 import type { Admission, Firewall } from '../../../activities/firewall/port.ts'
-import { sharedTurns } from '../../../lib/async/shared-turns.ts'
+import { coalesced } from '../../../lib/async/shared-turns.ts'
 
 /** What the containers of an owner may reach on a host: the ports of the owner's databases that run. Pure. */
 export function databaseAdmissions(containers: readonly ListedContainer[], hostId: string): Admission[] {
   return containers.flatMap(({ running, address, labels: of }) => {
     const ownerId = of[labels.owner]
     const port = Number(of[labels.port])
-    // A container that says nothing usable must not keep the others' ports closed.
+    // A container with no usable answer must not keep the ports of other databases closed.
     const isWhole = running && address && ownerId && Number.isInteger(port) && port > 0 && port < 65_536
     if (of[labels.role] !== databaseRole || !isWhole) return []
     return [{ bridge: bridgeName(tenantNetwork(ownerId, hostId)), address, port }]
@@ -29,7 +29,7 @@ export interface AdmittedDatabases {
  * turn, which begins after all of them: what ran before a call is open when it resolves.
  */
 export function admitDatabases({ engine, firewall, hostId }: AdmittedDatabases): () => Promise<void> {
-  const admit = sharedTurns(async () => {
+  const admit = coalesced(async () => {
     const containers = await engine.list({ [labels.host]: hostId, [labels.role]: databaseRole })
     await firewall?.admit(databaseAdmissions(containers, hostId))
   })

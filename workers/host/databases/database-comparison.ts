@@ -25,8 +25,8 @@ export async function compareDatabases(options: DatabaseComparisonOptions): Prom
   const { rows, aside, unsettled } = await compare(options, containers, () => listDatabasesOfHost(db, hostId))
   const residents = databaseResidents(options)
   const keys = (of: readonly HostDatabase[]) => new Set(of.map(residents.keyOfRow))
-  const known = keys(rows)
-  await sweepStrays(options, residents, { containers, known, aside: keys(rows.filter(({ id }) => aside.has(id))) })
+  const rowKeys = keys(rows)
+  await sweepStrays(options, residents, { containers, rowKeys, aside: keys(rows.filter(({ id }) => aside.has(id))) })
   for (const id of options.due.keys()) if (!rows.some(row => row.id === id)) options.due.delete(id)
   return unsettled
 }
@@ -42,10 +42,10 @@ export async function compareSomeDatabases(
   const containers = await containersOf({ engine, hostId, label: labels.database, listAll }, ids)
   options.onContainers?.(containers, ids)
   const { rows, unsettled } = await compare(options, containers, () => listDatabasesOfHost(db, hostId, [...ids]))
-  const known = new Set(rows.map(({ id }) => id))
+  const rowIds = new Set(rows.map(({ id }) => id))
   // One that was deleted is not started again.
-  for (const id of ids) if (!known.has(id)) options.due.delete(id)
-  return { unsettled, hasStrays: containers.some(container => !known.has(databaseOf(container))) }
+  for (const id of ids) if (!rowIds.has(id)) options.due.delete(id)
+  return { unsettled, hasStrays: containers.some(container => !rowIds.has(databaseOf(container))) }
 }
 
 /** By role: a host has many more applications, which a list of everything would bring. */
@@ -64,7 +64,7 @@ async function compare(
   const rows = await read()
   const residents = databaseResidents(options)
   const aside = await bringBackStrays(options, residents, containers, rows)
-  // What is not there is not started: a restart that is due would make every round begin at once.
+  // What is not there is not started: a restart that is due would make every round start immediately.
   for (const id of aside) options.due.delete(id)
   const byName = new Map(containers.map(one => [one.name, one]))
   const each = { log, failing, subjectOf: residents.subjectOf, words: residents.words.many }
@@ -82,10 +82,10 @@ async function removeJobs(
   containers: readonly ListedContainer[],
   rows: readonly HostDatabase[],
 ): Promise<void> {
-  const known = new Set(rows.map(({ id }) => id))
+  const rowIds = new Set(rows.map(({ id }) => id))
   for (const job of containers.filter(one => one.labels[labels.role] === databaseJobRole)) {
     const databaseId = databaseOf(job)
-    if (!known.has(databaseId) || locks.busy(databaseId)) continue
+    if (!rowIds.has(databaseId) || locks.busy(databaseId)) continue
     await apart(log, { databaseId }, async () => {
       if (await isDatabaseInUse(db, databaseId)) return
       log.warn({ databaseId, container: job.name }, 'watch: removing a container that no operation waits for')

@@ -53,7 +53,7 @@ export async function watchDatabaseCopies(options: DatabaseCopiesOptions, signal
 /** One round of each. */
 function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCopiesOptions, signal: AbortSignal) {
   /** By volume. A round does not wait for those of an earlier one. */
-  const underWay = new Map<string, Promise<void>>()
+  const inProgress = new Map<string, Promise<void>>()
   const slots = new FairSlots({ atOnce: width, perSubject: 'spare' })
   const [copying, backingUp] = [new Backoff(pointInTimeRules.retry), new Backoff(pointInTimeRules.retry)]
 
@@ -99,17 +99,17 @@ function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCop
       for (const one of all) {
         const key = databaseVolume(one)
         if (signal.aborted) return
-        if (underWay.has(key) || copying.waits(key)) continue
+        if (inProgress.has(key) || copying.waits(key)) continue
         const done = copyOne(one)
           .catch(ignoreError('the watch has ended, and all others are reported'))
-          .finally(() => underWay.delete(key))
-        underWay.set(key, done)
+          .finally(() => inProgress.delete(key))
+        inProgress.set(key, done)
       }
     },
 
-    /** Resolves when nothing that `copy` has begun runs any more. */
+    /** Resolves when nothing that `copy` has started runs any more. */
     async ended(): Promise<void> {
-      await Promise.all(underWay.values())
+      await Promise.all(inProgress.values())
     },
 
     /** The one that is due first and whose last attempt has not failed a moment ago. */

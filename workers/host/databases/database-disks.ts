@@ -56,8 +56,8 @@ export class DatabaseDisks {
     const { db, hostId, log } = this.#options
     const running = (await listDatabasesOfHost(db, hostId)).filter(isServing)
     const ids = new Set(running.map(({ id }) => id))
-    for (const known of [this.#setReadOnly.keys(), this.#mute.keys()])
-      for (const id of known) if (!ids.has(id)) this.#forget(id)
+    for (const noted of [this.#setReadOnly.keys(), this.#mute.keys()])
+      for (const id of noted) if (!ids.has(id)) this.#forget(id)
     let isNearlyFull = false
     await eachConcurrently(running, diskGuard.concurrency, row =>
       apart(log, { databaseId: row.id }, async () => {

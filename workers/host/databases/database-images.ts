@@ -29,10 +29,10 @@ export async function keepDatabaseImages(options: DatabaseImagesOptions, signal:
       const id = await engine.imageId(image)
       if (id !== null) ids[image] = id
     }
-    const found = JSON.stringify(ids)
-    if (found === recorded) return
+    const text = JSON.stringify(ids)
+    if (text === recorded) return
     await recordDatabaseImageIds(db, hostId, ids)
-    recorded = found
+    recorded = text
     await engine.removeReplacedImages(() => imagesOfDatabases(db))
   }
   await loop(look, {

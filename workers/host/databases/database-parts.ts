@@ -108,7 +108,7 @@ export function openDatabases({ parts, engine, volumes, lease, locks, boot, slot
       return hosted.memoryOf(database)
     },
     diskOf: guard.spaceOf,
-    // Where the setting is 0 nobody stores them.
+    // Where the setting is 0 they are not stored.
     waits: config.retention.pointInTimeDays > 0 ? restorable.waits : undefined,
   }
   return {

@@ -55,15 +55,15 @@ export function databaseResidents({
       // Before the row: an operation that ends meanwhile has written it.
       const isInUse = await isDatabaseInUse(db, id)
       const row = await databases.loadDatabase(db, id)
-      if (!row) return (await operations.wasRemoved(db, id, 'database')) ? 'gone' : 'unknown'
+      if (!row) return (await operations.wasRemoved(db, id, 'database')) ? 'removed' : 'unknown'
       if (isInUse || isKept(row, generation)) return 'known'
       // What it has elsewhere may be all that is left of it, except what drills have made to try a snapshot.
-      if (row.host_id !== hostId) return (await isScratch(key)) ? 'gone' : 'known'
+      if (row.host_id !== hostId) return (await isScratch(key)) ? 'removed' : 'known'
       // A host that was away may find that its time is over: its last changes are stored first, by the copies of WAL files.
       if (generation === row.retired_generation && (await waits({ id, generation, engine: row.engine }, givenUp(row))))
         return 'known'
       // A number that the row has not given out is of a later day than this database: its volume may have what the row's has not.
-      return generation < row.next_generation ? 'gone' : 'unknown'
+      return generation < row.next_generation ? 'removed' : 'unknown'
     },
 
     async startAgain(row) {

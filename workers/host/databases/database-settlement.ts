@@ -116,7 +116,7 @@ async function act(
 
 /**
  * One commit: a recorded exit is not processed again, so the restart after it would be lost. Where no container has ended, as after an operation
- * that nobody is about any more, nothing has crashed: the next round brings it back.
+ * that nothing works on any more, nothing has crashed: the next round brings it back.
  */
 async function recordExit(
   options: SettlementOptions,
@@ -147,12 +147,12 @@ function report(
   { crashes, restartAt }: RestartPlan,
   exit?: { code: number | null; oom: boolean },
 ): void {
-  const known = { databaseId, engine: `${engine} ${version}`, crashes, ...exit }
+  const facts = { databaseId, engine: `${engine} ${version}`, crashes, ...exit }
   if (restartAt) {
     due.set(databaseId, restartAt.getTime())
-    log.warn({ ...known, restartAt }, 'watch: the engine of a database has ended and will be started again')
+    log.warn({ ...facts, restartAt }, 'watch: the engine of a database has ended and will be started again')
   } else
-    log.error(known, 'watch: the engine of a database ends again and again, and stays down until somebody starts it')
+    log.error(facts, 'watch: the engine of a database ends again and again, and stays down until somebody starts it')
 }
 
 /** Checked last, under the database's lock, so that a concurrent start is not undone. */

@@ -36,15 +36,15 @@ const firstPauseSeconds = 5
  */
 export async function watchDatabaseImages(options: DatabaseImagesOptions, signal: AbortSignal): Promise<void> {
   const { log, databases, everySeconds = roundSeconds.databaseImages } = options
-  const wanted = imagesOnOffer(databases)
-  const known = new Map(notOffered(wanted, databases))
+  const offer = imagesOnOffer(databases)
+  const states = new Map(notOffered(offer, databases))
   let rounds = 0
   const round = async () => {
-    if (rounds === 0) await forget(options, wanted, known)
+    if (rounds === 0) await forget(options, offer, states)
     rounds++
-    for (const image of wanted) {
+    for (const image of offer) {
       if (signal.aborted) return
-      if (known.get(image) !== ready) await prepare(options, image, known, signal)
+      if (states.get(image) !== ready) await prepare(options, image, states, signal)
     }
     await options.templates?.sweep()
   }
@@ -61,18 +61,18 @@ export async function watchDatabaseImages(options: DatabaseImagesOptions, signal
 /** Someone may have removed images since the last start, so nothing counts until it was seen. What was ready then is looked at first. */
 async function forget(
   { db, hostId }: DatabaseImagesOptions,
-  wanted: string[],
-  known: ReadonlyMap<string, string>,
+  offer: string[],
+  states: ReadonlyMap<string, string>,
 ): Promise<void> {
   const before = await readDatabaseImages(db, hostId)
-  wanted.sort((a, b) => Number(before[b] === ready) - Number(before[a] === ready))
-  await recordDatabaseImages(db, hostId, Object.fromEntries(known))
+  offer.sort((a, b) => Number(before[b] === ready) - Number(before[a] === ready))
+  await recordDatabaseImages(db, hostId, Object.fromEntries(states))
 }
 
 async function prepare(
   options: DatabaseImagesOptions,
   image: string,
-  known: Map<string, string>,
+  states: Map<string, string>,
   signal: AbortSignal,
 ): Promise<void> {
   const { db, engine, hostId, databases, log } = options
@@ -84,10 +84,10 @@ async function prepare(
       return `${oneLine(error.message)}\n${whatToDo(image, databases)}`
     },
   )
-  if (known.get(image) === state) return
+  if (states.get(image) === state) return
   if (state === ready) log.info({ image }, 'images of databases: ready')
-  await recordDatabaseImages(db, hostId, { ...Object.fromEntries(known), [image]: state })
-  known.set(image, state)
+  await recordDatabaseImages(db, hostId, { ...Object.fromEntries(states), [image]: state })
+  states.set(image, state)
   if (state === ready) await prepareTemplate(options, image, signal)
 }
 
@@ -113,12 +113,12 @@ function oneLine(message: string): string {
 }
 
 /** Images of engines that this host does not offer, with the reason. */
-function notOffered(wanted: readonly string[], databases: DatabaseSettings): [image: string, reason: string][] {
+function notOffered(offer: readonly string[], databases: DatabaseSettings): [image: string, reason: string][] {
   const all = Object.values(engines).flatMap(({ versions, image }) => versions.map(image))
   const reason = `This host offers ${databases.engines.join(', ') || 'no databases'} (setting DATABASE_ENGINES).`
   const standIns = engines.mongo.versions.map(mongoStandIn.image)
   const missing = (images: string[], why: string) =>
-    images.filter(image => !wanted.includes(image)).map((image): [string, string] => [image, why])
+    images.filter(image => !offer.includes(image)).map((image): [string, string] => [image, why])
   return [...missing(all, reason), ...missing(standIns, databases.engines.includes('mongo') ? withoutStandIn : reason)]
 }
 

@@ -50,13 +50,13 @@ export async function watchWarmImages(options: WarmImagesOptions, signal: AbortS
 
   /** Where the round has ended: something else goes first, the disk is full, or nowhere. */
   async function prepareAll(): Promise<'gave way' | 'full' | 'done'> {
-    const wanted = imagesToWarm(await listUsedRuntimes(db, hostId, maxUsed), languages ?? [])
-    failures.forgetOthers(wanted)
+    const images = imagesToWarm(await listUsedRuntimes(db, hostId, maxUsed), languages ?? [])
+    failures.forgetOthers(images)
     const ready = new Set<string>()
-    for (const image of wanted) if ((await options.engine.imageId(image)) !== null) ready.add(image)
+    for (const image of images) if ((await options.engine.imageId(image)) !== null) ready.add(image)
     for (const image of ready) failures.see(image, 'ready')
-    const listed = () => wanted.filter(image => ready.has(image))
-    for (const image of wanted.filter(image => !ready.has(image) && due(image))) {
+    const listed = () => images.filter(image => ready.has(image))
+    for (const image of images.filter(image => !ready.has(image) && due(image))) {
       if (fullDisks.waits('')) return 'full'
       const free = await options.freeBytes()
       if (free < minFreeBytes) {
@@ -115,8 +115,8 @@ function failedImages({ log, retry = retries, now }: WarmImagesOptions) {
       reasons.set(image, outcome)
       backoff.seen(image)
     },
-    forgetOthers(wanted: readonly string[]): void {
-      for (const image of reasons.keys()) if (!wanted.includes(image)) reasons.delete(image)
+    forgetOthers(images: readonly string[]): void {
+      for (const image of reasons.keys()) if (!images.includes(image)) reasons.delete(image)
     },
   }
 }

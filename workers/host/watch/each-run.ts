@@ -29,7 +29,7 @@ export interface EachRunOptions {
 /** Shorter than a round of the host watch, so that the next one tries again: most failures concern a program that has just ended. */
 const retries = { firstSeconds: 4, maxSeconds: 60 }
 
-/** Does something once for each run of a container, whoever has started it. */
+/** Does something once for each run of a container, no matter what has started it. */
 export class EachRun {
   readonly #options: EachRunOptions
   /** The first process of each container that is done: another run has another process. The engine is queried once for each. */

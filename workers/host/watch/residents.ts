@@ -1,8 +1,8 @@
 import type { ListedContainer } from '../../../activities/containers/port.ts'
 import type { Subject } from './apart.ts'
 
-/** `known`: the database has it. `gone`: it was deleted on purpose, or replaced. `unknown`: it is missing without a reason. */
-export type Residence = 'known' | 'gone' | 'unknown'
+/** `known`: the database has it. `removed`: it was deleted on purpose, or replaced. `unknown`: it is missing without a reason. */
+export type Residence = 'known' | 'removed' | 'unknown'
 
 /**
  * One kind of what lives on a host, applications or databases. Each resident has a key, which is also the id of its volume; a kind sees

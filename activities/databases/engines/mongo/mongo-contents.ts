@@ -49,7 +49,7 @@ export const mongoContents: DatabaseContents = {
 
 /**
  * Reads as one moment, but for what capped collections have when it comes to them. Transactions of MongoDB end after a minute; its
- * snapshots are kept for five, or as long as is configured. The stand-in has both, but snapshots in name only.
+ * snapshots are retained for five, or as long as is configured. The stand-in has both, but snapshots in name only.
  */
 async function reading<T>(
   engine: LocalEngine,
@@ -161,7 +161,7 @@ async function loadAll(client: MongoClient, reader: DumpReader, collections: Dum
 /** Codes of a server that lacks room or time, or is being ended, and not of a command. */
 const circumstances = new Set([24, 50, 91, 189, 262, 10_107, 11_600, 11_602, 13_436, 14_031])
 
-/** Resolves to what is wrong with the dump; rejects with an error that says nothing about it. */
+/** Resolves to what is wrong with the dump; rejects with an error that has another cause. */
 async function refusedByServer(error: unknown): Promise<DumpCorrupt> {
   if (error instanceof DumpCorrupt) return error
   if (!(error instanceof MongoServerError) || circumstances.has(Number(error.code))) throw error

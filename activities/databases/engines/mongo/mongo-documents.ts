@@ -4,7 +4,7 @@ import { DumpPrevented } from '../../contents.ts'
 import type { DumpFile } from '../../dump-files.ts'
 import type { Collection } from './mongo-collections.ts'
 
-/** Documents that are read, or written, at once. */
+/** Documents that are read, or written, per command. */
 export const batchDocuments = 1000
 /** Code of the server for a reader that was overtaken. */
 const cappedPositionLost = 136

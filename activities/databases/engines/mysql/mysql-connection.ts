@@ -11,7 +11,7 @@ export function mysqlConnection<T>(
   call: Omit<EngineCall, 'engine'>,
   work: (connection: Connection, stream: Socket) => Promise<T>,
 ): Promise<T> {
-  // Our socket, so that it is closed at once: the driver only says goodbye.
+  // Our socket, so that it is closed immediately: the driver only sends its farewell.
   const stream = connect(to as TcpNetConnectOpts)
   const talk = () =>
     new Promise<T>((resolve, reject) => {

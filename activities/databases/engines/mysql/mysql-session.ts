@@ -9,7 +9,7 @@ export type RawRow = (Buffer | null)[]
 /** A connection of the platform that reads contents. */
 export interface MysqlSession {
   rows(statement: string): Promise<RawRow[]>
-  /** Rows as they arrive, some at once: the engine waits while they are not taken. */
+  /** Rows as they arrive, in batches: the engine waits while they are not taken. */
   batches(statement: string): AsyncIterable<RawRow[]>
 }
 

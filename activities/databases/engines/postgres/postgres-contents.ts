@@ -146,8 +146,8 @@ async function loadDatabase(engine: LocalEngine, job: EngineJob, dumped: Dumped,
     `alter default privileges for role ${own} grant create on schemas to public`,
   ])
   await run([list(`-v ${kind(`${rights}|${views}`)}`), listed('$1')])
-  const made = await asOwner([])
-  await asOwner(made.map(schema => `revoke create on schema ${schema} from public`))
+  const schemaNames = await asOwner([])
+  await asOwner(schemaNames.map(schema => `revoke create on schema ${schema} from public`))
   await run([list(kind(rights)), listed('$2'), list(kind(views)), listed('$1')])
   await asOwner([`reassign owned by ${own} to ${escapeIdentifier(owner)}`, `drop owned by ${own}`])
 }
@@ -163,11 +163,11 @@ async function readDumped(job: EngineJob, signal?: AbortSignal): Promise<Dumped>
 
 const maxReason = 300
 
-/** What the engine, or the program that loads, says first. */
+/** The first line that the engine, or the program that loads, reports. */
 function reasonOf(error: unknown): string {
   const { message } = error as Error
-  const [, said = message] = /pg_restore: error: (.*)/.exec(message) ?? []
-  const [line = ''] = said.split('\n', 1)
+  const [, reason = message] = /pg_restore: error: (.*)/.exec(message) ?? []
+  const [line = ''] = reason.split('\n', 1)
   return line.length > maxReason ? `${line.slice(0, maxReason)} …` : line
 }
 

@@ -132,7 +132,7 @@ async function ensureCustomer(client: Client): Promise<void> {
     [customerUser],
   )
   if (!rows[0].role) await client.query(`create role "${customerUser}"`)
-  // Nobody can connect to template0, so no session of the customer is in the way.
+  // template0 accepts no connections, so no session of the customer is in the way.
   if (!rows[0].database)
     await client.query(`create database "${customerUser}" owner "${customerUser}" template template0`)
 }
@@ -157,10 +157,10 @@ async function untilChanged(client: Client, statement: string): Promise<void> {
 async function endSessions(client: Client): Promise<void> {
   const locks = await client.query('select distinct pid from pg_locks where pid is not null')
   const sessions = await client.query('select pid, backend_type, usename from pg_stat_activity where pid is not null')
-  const known = new Set(sessions.rows.map(({ pid }) => pid))
+  const pids = new Set(sessions.rows.map(({ pid }) => pid))
   const victims = [
     ...sessions.rows.filter(row => row.backend_type === 'client backend' && row.usename !== platformRole),
-    ...locks.rows.filter(({ pid }) => !known.has(pid)),
+    ...locks.rows.filter(({ pid }) => !pids.has(pid)),
   ].map(({ pid }) => pid)
   for (let left = victims.length; left > 0; ) {
     const { rows } = await client.query(

@@ -35,7 +35,7 @@ export const redisContentsWithin = (scriptSeconds: number): DatabaseContents => 
       if (outcome !== 'script') leave = discardDumps
       if (outcome !== 'done') throw new DumpPrevented(preventedWords[outcome])
       await takeAway(job)
-      // The order in memory says nothing, and a live engine would change between its keys.
+      // The order in memory means nothing, and a live engine would change between its keys.
       return null
     } finally {
       await leave(job.data).catch(ignoreError('the next dump removes it, and the outcome of this one counts'))
@@ -103,19 +103,19 @@ type Progress = Outcome | 'waits'
 
 /** Resolves to `done` when a snapshot is on disk that the engine began after this call; otherwise to why there is none. */
 async function save(redis: Redis, data: string, scriptSeconds: number): Promise<Outcome> {
-  const begun = await until(() => begin(redis, data), scriptSeconds)
-  return begun === 'done' ? until(progressOf(redis, data), scriptSeconds) : begun
+  const start = await until(() => begin(redis, data), scriptSeconds)
+  return start === 'done' ? until(progressOf(redis, data), scriptSeconds) : start
 }
 
-/** Asks until it is over; resolves to `script` once one script after another has kept the engine from answering. */
+/** Polls until it is over; resolves to `script` once scripts have blocked the engine for too long. */
 async function until(ask: () => Promise<Progress>, scriptSeconds: number): Promise<Outcome> {
   for (let answeredAt = performance.now(); ; await pause(pollMs)) {
-    const said = await ask().catch((error: Error): Progress => {
+    const progress = await ask().catch((error: Error): Progress => {
       if (error.message.startsWith('BUSY ')) return 'script'
       throw error
     })
-    if (said === 'waits') answeredAt = performance.now()
-    else if (said !== 'script' || performance.now() - answeredAt > scriptSeconds * 1000) return said
+    if (progress === 'waits') answeredAt = performance.now()
+    else if (progress !== 'script' || performance.now() - answeredAt > scriptSeconds * 1000) return progress
   }
 }
 
@@ -131,7 +131,7 @@ class DumpRoom {
     this.#data = data
   }
 
-  /** To be asked often: Redis has no command that ends a snapshot. It goes on to write, and what it has written is taken away again. */
+  /** For frequent calls: Redis has no command that ends a snapshot. It goes on writing, and each call removes what it has written. */
   async isGivenUp(): Promise<boolean> {
     const space = await spaceOf(this.#data)
     this.hasBeenGivenUp ||= space !== null && diskVerdict(space, false) === 'end writes'

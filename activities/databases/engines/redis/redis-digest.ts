@@ -5,7 +5,7 @@ import { demandFew } from '../read-limits.ts'
 import { boundReplies, call, fieldsOf, flat, hasCommand, inFixedOrder, scan } from './redis-replies.ts'
 import { add, type DigestLimits, digestOfParts, inPasses, type Part, UniqueSum } from './redis-sums.ts'
 
-/** Keys that are read at once, if they are small: the host holds what it has read of all databases in its own memory. */
+/** Keys that are read together, if they are small: the host holds what it has read of all databases in its own memory. */
 const together = 64
 const smallBytes = 128 * 1024
 const maxPage = 1000
@@ -15,7 +15,7 @@ const chunkBytes = MiB
 const never = -1
 
 /** The largest element has 512 MB, which customers cannot change. */
-const usualLimits: DigestLimits = { remembered: 1_000_000, pageBytes: 8 * MiB, names: 100_000, replyBytes: 640 * MiB }
+const usualLimits: DigestLimits = { maxElements: 1_000_000, pageBytes: 8 * MiB, names: 100_000, replyBytes: 640 * MiB }
 
 /**
  * SHA-256 in hex over all keys that never expire, whatever their order and encoding in memory, and over functions. Keys and fields that
@@ -46,17 +46,17 @@ export async function redisDigestOf(redis: Redis, some: Partial<DigestLimits> = 
   return digest.digest('hex')
 }
 
-/** Of keys that never expire: the small ones are read together, and each of the others alone. */
+/** Of keys that never expire: the small ones are read together, each large one alone. */
 async function digestsOf(
   redis: Redis,
   names: Buffer[],
   fieldsExpire: boolean,
   limits: DigestLimits,
 ): Promise<Buffer[]> {
-  const found = await Promise.all(names.map(name => readKey(redis, name, limits)))
-  const small = found.filter(key => key.bytes <= smallBytes)
+  const keys = await Promise.all(names.map(name => readKey(redis, name, limits)))
+  const small = keys.filter(key => key.bytes <= smallBytes)
   const digests = await Promise.all(small.map(key => digestOfKey(redis, key, fieldsExpire)))
-  for (const key of found) if (key.bytes > smallBytes) digests.push(await digestOfKey(redis, key, fieldsExpire))
+  for (const key of keys) if (key.bytes > smallBytes) digests.push(await digestOfKey(redis, key, fieldsExpire))
   return digests.filter(digest => digest !== null)
 }
 
@@ -66,7 +66,7 @@ interface Key {
   expires: boolean
   /** Memory that the engine has for it. */
   bytes: number
-  /** Elements to read at once. */
+  /** Elements to read per command. */
   page: number
   limits: DigestLimits
 }
@@ -167,7 +167,7 @@ const readers: Record<string, Reader> = {
 
   async vectorset(redis, { name: key, limits }, digest) {
     const count = Number(await redis.call('VCARD', key))
-    demandFew('elements of a vector set', count, limits.remembered)
+    demandFew('elements of a vector set', count, limits.maxElements)
     const sum = new UniqueSum(1)
     for (const element of flat(await call(redis, 'VRANDMEMBER', key, count))) {
       const facts = [await call(redis, 'VEMB', key, element, 'RAW'), await call(redis, 'VGETATTR', key, element)]
@@ -195,7 +195,7 @@ async function addGroup(redis: Redis, key: Buffer, group: Map<string, Buffer>, d
 
 /**
  * Adds elements in their order, read in parts that memory allows. Before each 1000 of them is their number, and at the end one below 1000:
- * the digest is the same whatever was read at once.
+ * the digest does not depend on how many were read together.
  */
 async function inBlocks(
   digest: Hash,

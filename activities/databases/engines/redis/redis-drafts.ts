@@ -11,7 +11,7 @@ const dumps = /^(dump|temp-\d+)\.rdb$/
 /** Removes what Redis saves for dumps, also what an earlier one has left: it is on the disk that the customer pays for. */
 export const discardDumps = (data: string): Promise<void> => discard(data, dumps)
 
-/** Removes the dump that an earlier attempt has left. A container of a killed host may still read it: emptied, its room is free at once. */
+/** Removes the dump that an earlier attempt has left. A container of a killed host may still read it: emptied, its room is free immediately. */
 export const discardLeftDump = (data: string): Promise<void> =>
   each(data, /^dump\.rdb$/, path => emptied(path).finally(() => unlink(path)))
 

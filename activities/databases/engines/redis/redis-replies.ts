@@ -58,7 +58,7 @@ function byName(answers: unknown, name: string): unknown[][] {
   return (answers as unknown[][]).toSorted((one, other) => Buffer.compare(nameOf(one), nameOf(other)))
 }
 
-/** Where an answer of names and values in turn has the value of this name. */
+/** The index of this name's value in an answer that alternates names and values. */
 const placeOf = (answer: unknown[], name: string): number =>
   answer.findIndex((each, at) => at % 2 === 0 && String(each) === name) + 1
 
@@ -68,7 +68,7 @@ export async function hasCommand(redis: Redis, name: string): Promise<boolean> {
   return about !== null
 }
 
-/** An answer of names and values in turn. */
+/** An answer that alternates names and values. */
 export function fieldsOf(answer: unknown): Map<string, Buffer> {
   const list = answer as unknown[]
   const fields = new Map<string, Buffer>()

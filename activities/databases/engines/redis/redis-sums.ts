@@ -3,9 +3,9 @@ import { createHash, type Hash } from 'node:crypto'
 const modulus = 1n << 256n
 
 export interface DigestLimits {
-  /** Elements that are remembered to count each once, some 100 bytes for each; more are read in several passes. */
-  remembered: number
-  /** Of what is read at once of one key, if its elements are alike. */
+  /** Elements held in memory to count each once, some 100 bytes for each; more are read in several passes. */
+  maxElements: number
+  /** Of one read of one key, if its elements are alike. */
   pageBytes: number
   /** Max functions, groups of a stream, and consumers of a group: each list is one reply. */
   names: number
@@ -30,10 +30,10 @@ export function digestOfParts(parts: Part[]): Buffer {
 /** Sums up what `read` offers, with each element counted once: in as many passes as it takes to remember those of each. */
 export async function inPasses(
   elements: number,
-  { remembered }: DigestLimits,
+  { maxElements }: DigestLimits,
   read: (sum: UniqueSum) => Promise<void>,
 ): Promise<UniqueSum> {
-  const passes = Math.max(1, Math.ceil(elements / remembered))
+  const passes = Math.max(1, Math.ceil(elements / maxElements))
   const sum = new UniqueSum(passes)
   for (let pass = 0; pass < passes; pass++) {
     sum.begin(pass)
@@ -42,7 +42,7 @@ export async function inPasses(
   return sum
 }
 
-/** Adds digests whose order says nothing; one that comes again counts once. */
+/** Adds digests whose order means nothing; a repeated one counts once. */
 export class UniqueSum {
   readonly #passes: number
   readonly #seen = new Set<string>()

@@ -92,7 +92,7 @@ export const redisEngine: DatabaseEngine = {
   },
 }
 
-/** As far as Redis says it; nothing while it begins to. */
+/** As far as Redis reports it; nothing while it starts. */
 const loadedOf = (info: string): string => {
   const [, bytes = '0'] = /^loading_loaded_bytes:(\d+)/m.exec(info) ?? []
   return `${bytes} bytes`

@@ -314,7 +314,7 @@ test.serial(
     const few = 5 * MiB
     t.true(largest > few, 'the usual limits read several at once')
     largest = 0
-    t.is(await digest({ remembered: 100, pageBytes: MiB }), usual)
+    t.is(await digest({ maxElements: 100, pageBytes: MiB }), usual)
     t.true(largest <= few, `${largest} bytes in one reply`)
   },
 )
@@ -323,7 +323,7 @@ test.serial('redis: what a digest would have to read as a whole is refused when 
   const database = await serving()
   const digest = (limits: Partial<DigestLimits>) => () =>
     database.locally(local => asPlatform(local, { seconds: 60 }, redis => redisDigestOf(redis, limits)))
-  const few = digest({ names: 4, remembered: 4 })
+  const few = digest({ names: 4, maxElements: 4 })
   const group = (number: number): Command => ['XGROUP', 'CREATE', 'groups', `group${number}`, '0', 'MKSTREAM']
   const consumer = (number: number): Command => ['XGROUP', 'CREATECONSUMER', 'groups', 'group1', `consumer${number}`]
   const code = ['#!lua name=mine', ...numbers(5).map(each => `redis.register_function('f${each}', function() end)`)]

@@ -115,9 +115,9 @@ export async function eventsOf(session: MysqlSession, database: string): Promise
      WHERE event_schema = ${quotedSql(database)} ORDER BY CAST(event_name AS BINARY)`,
   )
   for (const [name, ends, completion] of events) {
-    const kept = textOfCell(completion) === 'PRESERVE' ? 'and is kept' : 'and is dropped'
+    const afterwards = textOfCell(completion) === 'PRESERVE' ? 'and is kept' : 'and is dropped'
     const event = await shown(session, 'EVENT', database, textOfCell(name))
-    programs.push({ ...event, ...(textOfCell(ends) === '1' && { ends: kept }) })
+    programs.push({ ...event, ...(textOfCell(ends) === '1' && { ends: afterwards }) })
   }
   return programs
 }

@@ -149,10 +149,10 @@ export async function readContents(session: MysqlSession, visitor?: MysqlVisitor
     }
   }
   for (const database of databases) {
-    const made = await createDatabase(session, database)
-    digest.add('database', database, made)
-    visitor?.database(database, made.statement)
-    if (made.readOnly) readOnly.push(database)
+    const creation = await createDatabase(session, database)
+    digest.add('database', database, creation)
+    visitor?.database(database, creation.statement)
+    if (creation.readOnly) readOnly.push(database)
     for (const { name, isTransactional } of await tablesOf(session, database)) {
       await withoutLock(session, async () => {
         const statement = await createTable(session, database, name)

@@ -84,7 +84,7 @@ async function concernsSomething(session: MysqlSession, grant: string, leftOut: 
   return rows.length > 0
 }
 
-/** Makes the users with passwords that nobody knows: an empty one would admit everyone. */
+/** Creates the users with random passwords: an empty one would admit everyone. */
 export async function createUsers(session: MysqlSession, users: User[]): Promise<void> {
   for (const { user, host, role, terms } of users) {
     if (user === customerUser) continue

@@ -106,7 +106,7 @@ export function roleStatements({ roles, memberships }: Pick<Accounts, 'roles' | 
   const customers = new Set(roles.map(role => role.name))
   if (!memberships.every(({ role, member }) => customers.has(role) && customers.has(member)))
     throw new SyntaxError('A role of another is a member, or has members.')
-  const made = roles.flatMap(({ name: role, attributes, comment }) => [
+  const creations = roles.flatMap(({ name: role, attributes, comment }) => [
     ...(attributes ? [`create role ${name(role)} with ${attributesOf(attributes)}`] : []),
     ...(comment === null ? [] : [`comment on role ${name(role)} is ${text(comment)}`]),
   ])
@@ -130,7 +130,7 @@ export function roleStatements({ roles, memberships }: Pick<Accounts, 'roles' | 
     ({ role, member, grantor, admin, inherit, set }) =>
       `grant ${name(role)} to ${name(member)} with admin ${admin}, inherit ${inherit}, set ${set}${grantor === null ? '' : ` granted by ${name(grantor)}`}`,
   )
-  return [...made, ...granted]
+  return [...creations, ...granted]
 }
 
 const attributesOf = (role: RoleAttributes): string =>
@@ -170,7 +170,7 @@ export function propertyStatements({ grants, ...database }: CustomerDatabase): s
 /** Lists of names: their stored text is one already. */
 const lists = new Set(['search_path', 'temp_tablespaces', 'local_preload_libraries'])
 
-/** Stores settings that a customer may store. Resolves to the names of the others. */
+/** Stores settings that a customer may store. Resolves to the names of those that a customer may not store. */
 export async function storeSettings(client: Client, settings: readonly StoredSetting[]): Promise<string[]> {
   const refused: string[] = []
   const { rows } = await client.query('select name, context from pg_settings')

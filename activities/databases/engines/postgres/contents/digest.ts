@@ -81,12 +81,12 @@ async function tableLines(client: Client): Promise<string[]> {
   for (const { name, root, columns } of rows) {
     // The text of a record without a name: no cast that customers have made for their tables applies.
     const row = `row(${(columns ?? []).map((column: string) => `t.${escapeIdentifier(column)}`).join(', ')})::text collate "C"`
-    const found = await withoutLock(
+    const rowSums = await withoutLock(
       client,
       `select count(*)::text as rows, coalesce(sum(hashtextextended(s.r, 0)), 0)::text as one,
       coalesce(sum(hashtextextended(s.r, 1)), 0)::text as other from (select ${row} as r from only ${name} t offset 0) s`,
     )
-    const { rows: count, one, other } = found[0]!
+    const { rows: count, one, other } = rowSums[0]!
     const before = sums.get(root) ?? [0n, 0n, 0n]
     sums.set(
       root,

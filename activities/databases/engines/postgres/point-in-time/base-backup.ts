@@ -44,7 +44,7 @@ class BaseBackup {
 
   handleRowDescription(): void {}
 
-  /** The first row is where it starts; the others are the list of archives and where it ends. */
+  /** The first row is where it starts; the rows after it are the list of archives and where it ends. */
   handleDataRow({ fields }: Fields): void {
     if (this.#start) return
     const [position, timeline] = fields.map(String)
