@@ -70,7 +70,7 @@ export async function attachDatabase(
       touches: other => other === variable,
       apply: variables => {
         before = variables.get(variable)
-        if (before !== undefined && !force && !leadsTo(before, [inNetwork, address])) throw taken(variable)
+        if (before !== undefined && !force && !leadsTo(before, database, address)) throw taken(variable)
         return merged(variables, given)
       },
     })
@@ -106,11 +106,11 @@ function variableNamed(name: string): string {
   return name.endsWith('_URL') ? name : `${name}_URL`
 }
 
-/** Whether a value is a URL with one of these addresses. */
-function leadsTo(value: string, addresses: readonly DatabaseAddress[]): boolean {
+/** Whether a value is a URL of a database: with its name in any domain, which its host may have had before, or with this address. */
+function leadsTo(value: string, { id, port }: DatabaseRow, { host }: DatabaseAddress): boolean {
   if (!URL.canParse(value)) return false
-  const { hostname, port } = new URL(value)
-  return addresses.some(address => address.host === hostname && String(address.port) === port)
+  const { hostname, port: given } = new URL(value)
+  return given === String(port) && (hostname === host || hostname.startsWith(databaseHostname(id, '')))
 }
 
 const taken = (variable: string): Error =>

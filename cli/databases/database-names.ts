@@ -37,14 +37,14 @@ async function findingsOf(
     findings.push({
       name,
       state: `NAMES DO NOT LEAD THERE: names in ${domain}${sharing} ${whither}: URLs of new databases have the address ${address}`,
-      remedy: `give ${host.id} a DATABASE_DOMAIN of its own with a record *.<domain> that leads to this host, and restart its process`,
+      remedy: `give ${host.id} a DATABASE_DOMAIN of its own with a record *.<domain> that leads to this host, restart its process, and stop and start its databases`,
     })
   }
   if (address.startsWith('127.') && !host.address.startsWith('127.'))
     findings.push({
       name,
       state: `PUBLISHED AT ${address} ONLY: programs elsewhere do not reach them`,
-      remedy: `set DATABASE_BIND of ${host.id} to an address that clients reach, such as 0.0.0.0, restart its process, and stop and start the databases`,
+      remedy: `set DATABASE_BIND of ${host.id} to an address that clients reach, such as 0.0.0.0, restart its process, and stop and start its databases`,
     })
   return findings
 }
