@@ -1,5 +1,6 @@
 import { statfs } from 'node:fs/promises'
 import type { Command } from 'commander'
+import { resolvesNames } from '../api/v2/databases/database-address.ts'
 import { countMails } from '../db/accounts/mails.ts'
 import type { Db } from '../db/database.ts'
 import { findHost, listHosts } from '../db/hosts/hosts.ts'
@@ -9,6 +10,7 @@ import { mailWay } from '../policy/mail/settings.ts'
 import { isFrozen } from '../workers/supervisor/process-record.ts'
 import { runningProcesses } from '../workers/supervisor/supervisor.ts'
 import { runningSupervisor } from '../workers/supervisor/supervisor-lock.ts'
+import { databaseNameFindings } from './databases/database-names.ts'
 import { drillFinding } from './databases/drills.ts'
 import { databaseFindings } from './databases/offer.ts'
 import { hostAndPort, listens } from './doctor/addresses.ts'
@@ -152,13 +154,15 @@ function storedFindings(installation: Installation, manner: Manner): Promise<Fin
   const way = container === null ? mailWay(config.mail) : `server unknown here: ${container}`
   const read = async (db: Db) => {
     const host = await findHost(db, config.host.id)
+    const hosts = await listHosts(db)
     return [
       loginFinding(await currentRole(db)),
       mailFinding(way, await countMails(db)),
       await segmentsFinding(db, config.objectStore),
       ...protectionFindings(host, manner),
       ...buildFindings(host),
-      ...databaseFindings(config.databases, await listHosts(db)),
+      ...databaseFindings(config.databases, hosts),
+      ...(config.databases.engines.length ? await databaseNameFindings(hosts, resolvesNames()) : []),
       await drillFinding(db, config.databases.drillDays),
       ...(await checkedAppsFinding(db)),
       ...(await edgeNameFindings(db)),

@@ -5,7 +5,7 @@ import { isEndWaiting } from '../../db/operations/operation-lookups.ts'
 import { pause } from '../../lib/async/loop.ts'
 import { once } from '../../lib/async/remembered.ts'
 import { messageOf } from '../../lib/message-of.ts'
-import { databaseHostname } from '../../policy/databases/connection-url.ts'
+import { allNetworks, databaseHostname } from '../../policy/databases/connection-url.ts'
 import type { DatabaseSettings } from '../../policy/databases/database-settings.ts'
 import { askingPauseMs, databaseSeconds, endWaits } from '../../policy/databases/database-steps.ts'
 import type { UsedMemory } from '../../policy/databases/database-warnings.ts'
@@ -40,7 +40,7 @@ export interface HostedEngineOptions {
   engine: ContainerHost
   volumes: Volumes
   engineOf: (name: EngineName) => DatabaseEngine
-  /** The domain of databases' names, and the address that this host is reached at. */
+  /** The domain of databases' names, and the address of their URLs where a name does not lead here. */
   domain: string
   address: string
   /** Address that ports of databases are published on. */
@@ -121,7 +121,7 @@ export function hostedEngines(options: HostedEngineOptions) {
   async function login(database: DatabaseFacts, generation: number): Promise<'accepted' | 'refused'> {
     const pem = await readSetting(foldersOfDatabase(database), certificateFiles.authority)
     const remote = {
-      host: bind === '0.0.0.0' ? '127.0.0.1' : bind,
+      host: bind === allNetworks ? '127.0.0.1' : bind,
       port: database.port,
       authority: pem ?? '',
       servername: hostnameOf(database),

@@ -4,9 +4,15 @@ import { type AppRow, loadApp } from '../../db/apps/apps.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { databasePasswordKey } from '../../db/databases/authorities.ts'
 import { findNewPassword } from '../../db/databases/database-operator.ts'
-import { type DatabaseRow, loadDatabase } from '../../db/databases/databases.ts'
+import { type DatabaseRow, loadDatabase, lockDatabase } from '../../db/databases/databases.ts'
+import { findHost } from '../../db/hosts/hosts.ts'
 import { merged, variablesFrom } from '../../policy/apps/variables.ts'
-import { connectionUrl, type DatabaseAddress, databaseHostname } from '../../policy/databases/connection-url.ts'
+import {
+  connectionUrl,
+  type DatabaseAddress,
+  databaseDomain,
+  databaseHostname,
+} from '../../policy/databases/connection-url.ts'
 import { databasePassword } from '../../policy/databases/passwords.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Installation } from '../installation/installation.ts'
@@ -40,32 +46,38 @@ export async function attachDatabase(
   db: Db,
   { databaseId, appId, name, force }: Attachment,
 ): Promise<Attached> {
-  const [database, app] = [await loadDatabase(db, databaseId), await loadApp(db, appId)]
-  if (!database) throw new Error(`The database ${databaseId} was deleted a moment ago.`)
-  if (!app) throw new Error(`The application ${appId} was deleted a moment ago.`)
-  await assertPossible(db, database, app)
-  const variable = name === undefined ? variableOf(database.name) : variableNamed(name)
-  const isTogether = app.host_id === database.host_id
-  // On one host the name leads there within the owner's network, whatever the machine resolves.
-  const inNetwork = { host: databaseHostname(database.id, config.databases.domain), port: database.port }
-  const address = isTogether ? inNetwork : await addressOf(database, { db, config, resolvesName: resolvesNames() })
   const key = await databasePasswordKey(db, config.sealKeys)
-  const url = connectionUrl(database.engine, address, databasePassword(key, database.id, database.password_generation))
-  const given = variablesFrom({ [variable]: url })
-  const replaced = await transaction(db, async trx => {
+  // Before the transaction, which locks rows: this may wait for a name server.
+  const seen = await loadDatabase(db, databaseId)
+  const outside = seen && (await addressOf(seen, { db, config, resolvesName: resolvesNames() }))
+  return transaction(db, async trx => {
+    // Locked: a rotation replaces the password either before, and is seen, or after.
+    const database = await lockDatabase(trx, databaseId)
+    const app = await loadApp(trx, appId)
+    if (!database || !outside) throw new Error(`The database ${databaseId} was deleted a moment ago.`)
+    if (!app) throw new Error(`The application ${appId} was deleted a moment ago.`)
+    await assertPossible(trx, database, app)
+    const variable = name === undefined ? variableOf(database.name) : variableNamed(name)
+    const isTogether = app.host_id === database.host_id
+    const domain = databaseDomain(await findHost(trx, database.host_id), config.databases.domain)
+    // On one host the name leads there within the owner's network, whatever the machine resolves.
+    const inNetwork = { host: databaseHostname(database.id, domain), port: database.port }
+    const address = isTogether ? inNetwork : { ...outside, port: database.port }
+    const password = databasePassword(key, database.id, database.password_generation)
+    const given = variablesFrom({ [variable]: connectionUrl(database.engine, address, password) })
     let before: string | undefined
     await changeVariables(trx, config.sealKeys, app.id, {
       touches: other => other === variable,
       apply: variables => {
         before = variables.get(variable)
-        if (before !== undefined && !force && !leadsTo(before, [inNetwork, address])) throw taken(variable)
+        if (before !== undefined && !force && !leadsTo(before, database, address)) throw taken(variable)
         return merged(variables, given)
       },
     })
     await recordAct(trx, { action: 'databases.attach', accountId: app.owner_id, resource: app.id })
-    return before !== undefined
+    const note = isTogether ? null : apart(app, database, address)
+    return { variable, app, database, replaced: before !== undefined, note }
   })
-  return { variable, app, database, replaced, note: isTogether ? null : apart(app, database, address) }
 }
 
 async function assertPossible(db: Db, database: DatabaseRow, app: AppRow): Promise<void> {
@@ -94,11 +106,11 @@ function variableNamed(name: string): string {
   return name.endsWith('_URL') ? name : `${name}_URL`
 }
 
-/** Whether a value is a URL with one of these addresses. */
-function leadsTo(value: string, addresses: readonly DatabaseAddress[]): boolean {
+/** Whether a value is a URL of a database: with its name in any domain, which its host may have had before, or with this address. */
+function leadsTo(value: string, { id, port }: DatabaseRow, { host }: DatabaseAddress): boolean {
   if (!URL.canParse(value)) return false
-  const { hostname, port } = new URL(value)
-  return addresses.some(address => address.host === hostname && String(address.port) === port)
+  const { hostname, port: given } = new URL(value)
+  return given === String(port) && (hostname === host || hostname.startsWith(databaseHostname(id, '')))
 }
 
 const taken = (variable: string): Error =>

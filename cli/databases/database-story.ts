@@ -11,7 +11,7 @@ import { listOperations, type OperationLine, readOperationStory } from '../../db
 import { KiB } from '../../lib/bytes.ts'
 import { areDatabasesSuspended } from '../../policy/accounts/suspension.ts'
 import { diskMbFor } from '../../policy/apps/sizes.ts'
-import { databaseHostname } from '../../policy/databases/connection-url.ts'
+import { databaseDomain, databaseHostname } from '../../policy/databases/connection-url.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { plansOf } from '../../workers/adapters/plans.ts'
 import type { Installation } from '../installation/installation.ts'
@@ -82,7 +82,7 @@ export async function readDatabaseStory(
     host,
     image: host?.database_images[database.image] ?? null,
     ...{ drill, triedDrill, preventedDrill },
-    hostname: databaseHostname(id, config.databases.domain),
+    hostname: databaseHostname(id, databaseDomain(host ?? undefined, config.databases.domain)),
     diskMb: diskMbFor(database.ram_mb, config.host.diskMbPer256Mb),
     figures: host?.reachable ? await reader.stats(row) : null,
     bind: database.host_id === config.host.id ? config.databases.bind : null,

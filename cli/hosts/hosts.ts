@@ -23,6 +23,9 @@ interface HostLine {
   install_cache_mb: number | null
   install_cache_max_mb: number | null
   install_results: number | null
+  /** Suffix of the names of its databases, and the address of their URLs where names do not lead there; null until its process has said so. */
+  database_domain: string | null
+  database_address: string | null
   last_seen_at: string | null
   protections: Record<string, string>
   builds: Record<string, BuildFact>
@@ -75,6 +78,8 @@ export async function hostLines(db: Db, diskMbPer256Mb: number): Promise<HostLin
     install_cache_mb: host.install_cache?.mb ?? null,
     install_cache_max_mb: host.install_cache?.maxMb ?? null,
     install_results: host.install_cache?.results ?? null,
+    database_domain: host.database_domain,
+    database_address: host.database_addresses?.[0] ?? null,
     last_seen_at: host.last_seen_at.getTime() === 0 ? null : host.last_seen_at.toISOString(),
     protections: host.protections,
     builds: host.builds,

@@ -52,7 +52,13 @@ async function create(trx: Db, creation: DatabaseCreation): Promise<CreatedDatab
   await demandMemory(trx, plan, ownerId, ramMb)
   await assertDisk(trx, { ownerId, planMb: plan.memoryMb, moreMb: ramMb })
   const need = { memoryMb: ramMb, diskMb: diskMbFor(ramMb, diskMbPer256Mb) }
-  const placement = placeDatabase(await lockCapacities(trx, diskMbPer256Mb), need, images)
+  const hosts = await lockCapacities(trx, diskMbPer256Mb)
+  const apps = await countAppsByHost(trx, ownerId)
+  const placement = placeDatabase(
+    hosts.map(host => ({ ...host, ownApps: apps.get(host.id) })),
+    need,
+    images,
+  )
   if (!placement.ok) throw new ApiError(placement.code, placement.reason)
   const { hostId, image } = placement
   const port = await freePort(trx, hostId, ports)
@@ -68,6 +74,16 @@ async function create(trx: Db, creation: DatabaseCreation): Promise<CreatedDatab
     ...{ targetType: 'database', targetId: database.id, kind: 'create', ownerId, actor, accepting },
   })
   return { database, operationId }
+}
+
+/** How many applications of an account that can use a database each host has. */
+async function countAppsByHost(trx: Db, ownerId: string): Promise<Map<string, number>> {
+  const rows = await trx('apps')
+    .where({ owner_id: ownerId })
+    .whereNot({ language: 'static' })
+    .groupBy('host_id')
+    .select('host_id', trx.raw('count(*)::integer as apps'))
+  return new Map(rows.map(({ host_id, apps }) => [host_id, apps]))
 }
 
 /** The plan of an account, which stays locked: memory is reserved under this lock. */

@@ -20,6 +20,11 @@ export async function loadDatabase(db: Db, id: string): Promise<DatabaseRow | un
   return db('databases').where({ id }).first()
 }
 
+/** The same, locked until the transaction ends: its password and state do not change meanwhile. */
+export async function lockDatabase(trx: Db, id: string): Promise<DatabaseRow | undefined> {
+  return trx('databases').where({ id }).forUpdate().first()
+}
+
 /** Oldest first. */
 export async function listDatabases(db: Db, ownerId: string): Promise<DatabaseRow[]> {
   return db('databases').where({ owner_id: ownerId, accepting: false }).orderBy('created_at')

@@ -1,3 +1,4 @@
+import type { DatabasePlace } from '../../policy/databases/connection-url.ts'
 import type { DatabaseHost } from '../../policy/databases/placement.ts'
 import type { BuildFact } from '../../policy/hosts/build-settings.ts'
 import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
@@ -17,6 +18,10 @@ export interface HostRow {
   database_images: Record<string, string>
   /** Ids of images that the host has, by name. */
   database_image_ids: Record<string, string>
+  /** Suffix of the names of its databases; null for a host of an older version. */
+  database_domain: string | null
+  /** Where its databases listen, that of URLs first; null for a host of an older version. */
+  database_addresses: string[] | null
   /** Its cache of install results; null without one, and for a host of an older version. */
   install_cache: InstallCacheSize | null
   draining: boolean
@@ -46,6 +51,8 @@ export interface HostRegistration {
   diskMb: number
   protections: Record<string, string>
   builds?: Record<string, BuildFact>
+  /** Where its databases are reached; missing = as of an older version. */
+  databases?: DatabasePlace
 }
 
 /** Stores a host, new or returning. `draining` stays as it was. */
@@ -58,6 +65,8 @@ export async function registerHost(db: Db, host: HostRegistration): Promise<void
     disk_mb: host.diskMb,
     protections: JSON.stringify(host.protections),
     builds: JSON.stringify(host.builds ?? {}),
+    database_domain: host.databases?.domain ?? null,
+    database_addresses: host.databases?.addresses ?? null,
     last_seen_at: db.fn.now(),
   }
   await db('hosts').insert(row).onConflict('id').merge()

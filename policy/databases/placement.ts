@@ -1,7 +1,9 @@
-import { acceptsMore, type HostCapacity, type Need, roomiest } from '../hosts/placement.ts'
+import { acceptsMore, type HostCapacity, hasRoom, type Need, roomiest } from '../hosts/placement.ts'
 
 /** A host, and what it says about images of databases: `ready`, or why it cannot have that one, and in more lines the remedy. Missing = it is fetching it. */
 export interface DatabaseHost extends HostCapacity {
+  /** How many applications of the database's owner it has that can use a database; missing = none. */
+  ownApps?: number
   images: Readonly<Record<string, string>>
 }
 
@@ -11,8 +13,9 @@ export type DatabasePlacement =
   | { ok: false; code: 'CLUSTER_MAINTENANCE_TRY_LATER' | 'CLUSTER_SELECTION_FAILED'; reason?: string }
 
 /**
- * The host with the most free memory among those with enough room that have the first of `images`, else the second, and so on. While
- * a host with room still fetches one of them, the selection has not failed: the caller may try again.
+ * Among the hosts with enough room that have the first of `images`, else the second, and so on: the one with the most applications of the
+ * owner, which reach databases of their own host only where hosts have private addresses; among equals the one with the most free memory.
+ * While a host with room still fetches one of them, the selection has not failed: the caller may try again.
  */
 export function placeDatabase(
   hosts: readonly DatabaseHost[],
@@ -22,8 +25,10 @@ export function placeDatabase(
   const available = hosts.filter(acceptsMore)
   const state = ({ images: states }: DatabaseHost, image: string): string | undefined => states[image]
   for (const image of images) {
+    const able = available.filter(host => state(host, image) === 'ready' && hasRoom(host, need))
+    const most = Math.max(...able.map(ownApps))
     const best = roomiest(
-      available.filter(host => state(host, image) === 'ready'),
+      able.filter(host => ownApps(host) === most),
       need,
     )
     if (best) return { ok: true, hostId: best.id, image }
@@ -35,6 +40,8 @@ export function placeDatabase(
   const [reason] = available.flatMap(host => images.map(image => customerWords(state(host, image))))
   return { ok: false, code: 'CLUSTER_SELECTION_FAILED', reason }
 }
+
+const ownApps = ({ ownApps: count = 0 }: DatabaseHost): number => count
 
 /** What is missing, without the words of engine and network, and what an operator does about it. */
 const customerWords = (state: string | undefined): string | undefined => state?.replace(/\.?(: |\n)[\s\S]*$/, '.')

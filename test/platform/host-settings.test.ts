@@ -44,8 +44,16 @@ test('a build uses the proxy and trusts the authorities of the settings; disks a
   t.true(trusted.includes(readFileSync(authorities, 'utf8')) && trusted.split('BEGIN CERTIFICATE').length > 50)
 
   t.false(readFileSync('/proc/self/mounts', 'utf8').includes(app.id), 'its disk is a folder')
-  const { parts } = await platform.startHost('b', { CONTAINER_RUNTIME: 'runsc', HOST_QUOTA: 'off' })
+  const { parts } = await platform.startHost('b', {
+    ...{ CONTAINER_RUNTIME: 'runsc', HOST_QUOTA: 'off' },
+    ...{ DATABASE_DOMAIN: 'b.test', DATABASE_BIND: '127.0.0.9' },
+  })
   t.is(parts.traits.runtime, 'runsc')
+  const place = await platform
+    .db('hosts')
+    .where({ id: platform.hostId('b') })
+    .first('database_domain', 'database_addresses')
+  t.deepEqual({ ...place }, { database_domain: 'b.test', database_addresses: ['127.0.0.9'] })
   const { protections, builds } = await platform
     .db('hosts')
     .where({ id: platform.hostId('a') })

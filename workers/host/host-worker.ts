@@ -23,7 +23,7 @@ import { databaseBounds } from './databases/database-bounds.ts'
 import { watchDatabaseCopies } from './databases/database-copies.ts'
 import { watchDatabaseDisks } from './databases/database-disks.ts'
 import { keepDatabaseImages } from './databases/database-images.ts'
-import { openDatabases } from './databases/database-parts.ts'
+import { openDatabases, placeOf } from './databases/database-parts.ts'
 import { watchDatabases } from './databases/database-watch.ts'
 import { cachedBytes, watchDiskPromise, watchDisks } from './disk-watch.ts'
 import { watchFirewall } from './firewall-watch.ts'
@@ -102,6 +102,7 @@ export async function startHost(parts: HostParts) {
     readUrl: reads.url,
     protections,
     builds: builds.facts,
+    databases: placeOf(config),
     memoryMb: parts.memoryMb,
     diskMb,
   })

@@ -12,8 +12,10 @@ import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
 import { variableLimits } from '../../../policy/apps/variables.ts'
 import { databasePassword } from '../../../policy/databases/passwords.ts'
 import { operatorHere } from '../../kit/actors/operator-command.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { ownFolder } from '../../kit/folders.ts'
 import { makeDatabase } from '../../kit/rows/databases.ts'
+import { waitingForLocks } from '../../kit/rows/held-locks.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -154,6 +156,43 @@ test.serial('attaching writes the URL that works inside applications, and prints
   t.is(acts.match(/databases\.attach/g)?.length, 2, acts)
 })
 
+test.serial('the URL has the domain of the database’s host; one in a former domain of it is replaced', async t => {
+  const { db, row, shop, hostId, run, json, variables, password, set } = await scene(t)
+  await set('MY_CACHE_2_URL', `rediss://default:old@db-${row.id}.apps.localhost:${row.port}`)
+  const place = { database_domain: 'two.test', database_addresses: ['192.0.2.2'] }
+  await db('hosts').where({ id: hostId }).update(place)
+  t.like(await json('attach', row.id, shop.id), { replaced: true, note: null })
+  const url = `rediss://default:${await password(1)}@db-${row.id}.two.test:${row.port}`
+  t.is((await variables()).MY_CACHE_2_URL, url)
+  t.regex((await run('explain', row.id)).stdout, new RegExp(`address +db-${row.id}\\.two\\.test\n`))
+})
+
+test.serial('a password that is replaced while a database is attached is the one that is stored', async t => {
+  const { db, row, shop, json, variables, password } = await scene(t)
+  const rotation = await db.transaction()
+  t.teardown(() => rotation.isCompleted() || rotation.rollback())
+  await rotation('databases').where({ id: row.id }).update({ password_generation: 2 })
+  const attached = json('attach', row.id, shop.id)
+  await comesTrue(async () => (await waitingForLocks(db)) > 0)
+  await rotation.commit()
+  t.like(await attached, { variable: 'MY_CACHE_2_URL' })
+  t.true((await variables()).MY_CACHE_2_URL!.includes(await password(2)))
+})
+
+test.serial('a rotation that begins while a database is attached is seen', async t => {
+  const { db, row, shop, run, variables } = await scene(t)
+  const beginning = await db.transaction()
+  t.teardown(() => beginning.isCompleted() || beginning.rollback())
+  await beginning('databases').where({ id: row.id }).update({ password_generation: 2 })
+  const target = { targetType: 'database', targetId: row.id, ownerId: row.owner_id, actor: row.owner_id } as const
+  await operations.enqueueOperation(beginning, { ...target, kind: 'rotate' })
+  const attached = run('attach', row.id, shop.id)
+  await comesTrue(async () => (await waitingForLocks(db)) > 0)
+  await beginning.commit()
+  t.regex((await attached).stderr, /is being given a password: operation .* \(rotate\)/)
+  t.deepEqual(await variables(), {})
+})
+
 test.serial('the variable can be named; what it has is replaced only with --force', async t => {
   const { db, row, shop, run, json, variables, password, set } = await scene(t)
   await databases.renameDatabase(db, row.id, '1st cache')
@@ -214,4 +253,10 @@ test.serial('on another host the URL has an address that leads there, with what 
     new RegExp(`@(192\\.0\\.2\\.8|db-${row.id}\\.apps\\.localhost):${row.port}$`),
   )
   t.true((await run('attach', row.id, shop.id)).stdout.includes(note))
+
+  await db('hosts')
+    .where({ id: row.host_id })
+    .update({ database_domain: 'two.invalid', database_addresses: ['203.0.113.2'] })
+  t.regex((await json('attach', row.id, shop.id, '--name', 'OTHER')).note, /203\.0\.113\.2 must lead to host/)
+  t.regex((await variables()).OTHER_URL!, new RegExp(`@203\\.0\\.113\\.2:${row.port}$`))
 })

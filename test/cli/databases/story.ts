@@ -44,6 +44,8 @@ const host: HostRow = {
     builds: {},
     database_images: {},
     database_image_ids: {},
+    database_domain: null,
+    database_addresses: null,
     draining: false,
     last_seen_at: now,
     forgotten_at: null,

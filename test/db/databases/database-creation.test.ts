@@ -59,6 +59,25 @@ test.serial('fifty concurrent creations never share a port, and never pass the p
   t.is(new Set(uids).size, 33)
 })
 
+test.serial(
+  'a database gets the host of its owner’s applications, if that has room; static ones need none',
+  async t => {
+    const { make, user, hostId, db } = await onlyHost()
+    const { app: own } = await make.app(user.id)
+    const other = await make.user()
+    const { app: site } = await make.app(other.id, { language: 'static' })
+    t.deepEqual([own.host_id, site.host_id], [hostId, hostId])
+    const roomy = `host-${++names}`
+    await make.databaseHost(roomy, { memoryMb: 1_000_000 })
+    await db('hosts').where({ id: roomy }).update({ last_seen_at: '2100-01-01' })
+    const placed = async (ownerId: string) => (await make.database(ownerId)).database.host_id
+    t.is(await placed(user.id), hostId)
+    t.is(await placed(other.id), roomy)
+    await db('hosts').where({ id: hostId }).update({ memory_mb: 1024 })
+    t.is(await placed(user.id), roomy, 'never refused for it')
+  },
+)
+
 test.serial('databases and applications share the memory of a plan, and of a host, in either order', async t => {
   const { make, user } = await onlyHost({ memoryMb: 4096 })
   const plans = plansOfMemory(2048)

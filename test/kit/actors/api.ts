@@ -212,7 +212,7 @@ export async function openApiFor(
     analytics: made.analytics,
     networkAnswers: new RememberedAnswers(),
     chatCalls: new ChatCalls({ db, log: silent, model: null, countTokens: null, searches: false, dailyTokens: null }),
-    resolvesName: async () => true,
+    resolvesName: async () => ['127.0.0.1'],
     live: new LiveFeeds((app, signal) => made.hosts.live(app, signal), rates),
     leases: new RealtimeLeases(db, config.rateLimitScale),
     access: new StreamAccess({ authenticate, db }, notifications),

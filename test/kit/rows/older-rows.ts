@@ -196,4 +196,7 @@ export const olderRows: Record<string, string> = {
 
   '064-owed-purges': `
     insert into owed_purges (app_id, id, due_at) values ('${shop}', 'owed', now());`,
+
+  '090-database-places': `
+    update hosts set database_domain = 'apps.example.org', database_addresses = '{10.0.0.1}' where id = 'h1';`,
 }

@@ -1,3 +1,4 @@
+import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { type DatabaseHostOptions, databaseHostActivities } from '../../../activities/database-host.ts'
 import { databaseSnapshotActivities } from '../../../activities/database-snapshots.ts'
@@ -17,6 +18,7 @@ import type { AppLocks } from '../../../activities/steps/app-locks.ts'
 import { diskLimits } from '../../../activities/volumes/disk-limits.ts'
 import { readFactsOfDatabase } from '../../../db/operations/database-facts.ts'
 import { diskMbFor } from '../../../policy/apps/sizes.ts'
+import { type DatabasePlace, databasePlace } from '../../../policy/databases/connection-url.ts'
 import { withCrashPoints } from '../../crash-points.ts'
 import { type HostLease, leased } from '../host-lease.ts'
 import { type HostParts, hostFolder } from '../host-parts.ts'
@@ -34,10 +36,25 @@ export interface DatabaseParts {
   slots: SnapshotSlots
 }
 
+/** Interfaces of containers: nobody elsewhere has a route to them. */
+const ofContainers = /^(b[bt].{13}$|docker|br-[0-9a-f]{12}$|veth)/
+
+/** Where clients reach the databases of this host. */
+export function placeOf({ host, databases }: Pick<HostParts['config'], 'host' | 'databases'>): DatabasePlace {
+  const own = Object.entries(networkInterfaces()).flatMap(([name, all = []]) => (ofContainers.test(name) ? [] : all))
+  const routed = own.filter(({ internal, family }) => !internal && family === 'IPv4')
+  return databasePlace(
+    databases,
+    host.address,
+    routed.map(({ address }) => address),
+  )
+}
+
 /** What a host does for databases: the steps of their operations, and the watch of those that run. */
 export function openDatabases({ parts, engine, volumes, lease, locks, boot, slots }: DatabaseParts) {
   const { config, db, log } = parts
-  const { id: hostId, address } = config.host
+  const hostId = config.host.id
+  const { domain, addresses } = placeOf(config)
   const admit = admitDatabases({ engine, firewall: parts.firewall, hostId })
   const hosted = hostedEngines({
     db,
@@ -45,8 +62,8 @@ export function openDatabases({ parts, engine, volumes, lease, locks, boot, slot
     engine,
     volumes,
     engineOf,
-    domain: config.databases.domain,
-    address,
+    domain,
+    address: addresses[0] ?? config.host.address,
     bind: config.databases.bind,
     archives: config.retention.pointInTimeDays > 0,
     redisSync: config.databases.redisSync,
