@@ -212,6 +212,7 @@ function start(
 ): Promise<{ code: number; output: string; error: string }> {
   const child = startProcess(program, args, { env: systemEnvironment, stdio: ['pipe', 'pipe', 'pipe'] })
   const outcome = outcomeOf(child).catch(cause => ({ code: 127, output: '', error: (cause as Error).message }))
+  // A program that has ended does not read; its exit code decides.
   child.stdin!.on('error', () => {}).end(input)
   return outcome
 }

@@ -48,6 +48,7 @@ export async function receiveForm({ request, response }: Exchange): Promise<Rece
         const payload = { length: null, chunks: null, sha256: null, md5, checksum }
         const stream = new PayloadStream(payload, heldBytes)
         const cancel = new AbortController()
+        // Its reader reports one that breaks off; without a listener that would end this process.
         stream.on('error', () => {})
         let broken: Error | undefined
         whole.arrived.catch(error => {
@@ -135,6 +136,7 @@ function fileOf(
     })
     form.once('fieldsLimit', tooMuch).once('partsLimit', tooMuch)
     form.on('file', (name, file, fileName) => {
+      // As above.
       file.on('error', () => {})
       // What follows the file is not read as a field, as with S3.
       if (name === 'file') resolve({ fields: new Map(fields), file, fileName: fileName ?? '' })
