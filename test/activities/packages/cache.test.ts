@@ -499,7 +499,7 @@ test('packages are requested through the proxy of builds', async t => {
   const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
   const { registry, base } = await scene(t, {
     named: { npm: 'http://registry.invalid/npm/', pip: null },
-    proxy: async () => ({ http: url, https: url, none: null }),
+    proxy: { http: url, https: url, none: null },
   })
   registry.publish('tiny', '1.0.0')
   t.is((await get(`${await base()}/npm/tiny`)).status, 200)
