@@ -11,10 +11,10 @@ import { FetchRefused } from '../../../activities/git/port.ts'
 import { gitProxySettings } from '../../../policy/git/git-proxy.ts'
 import { noise } from '../../kit/bodies.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
+import { type ConnectProxyOptions, startConnectProxy } from '../../kit/git/connect-proxy.ts'
 import { gitBench, processesOf } from '../../kit/git/git-bench.ts'
 import { startGitServer } from '../../kit/git/git-server.ts'
 import { certificates } from '../../kit/servers/certificates.ts'
-import { type ConnectProxyOptions, startConnectProxy } from '../../kit/servers/connect-proxy.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'berth-git-proxy-'))
 chmodSync(folder, 0o755)
