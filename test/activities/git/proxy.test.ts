@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
-import { connect, type Socket } from 'node:net'
+import { connect, createServer as createPlainServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createServer } from 'node:tls'
@@ -54,10 +54,11 @@ const unknown = async (name: string): Promise<string[]> => {
 interface Scene extends ConnectProxyOptions {
   env?: (url: string) => Record<string, string>
   resolve?: GitCliOptions['resolve']
+  handshakeSeconds?: number
 }
 
 /** A machine that resolves no name and reaches no git server but through its proxy. */
-async function scene(t: ExecutionContext, { env, resolve = unknown, ...options }: Scene = {}) {
+async function scene(t: ExecutionContext, { env, resolve = unknown, handshakeSeconds, ...options }: Scene = {}) {
   const proxy = await startConnectProxy(options)
   t.teardown(() => proxy.stop())
   proxy.servers.set('forge.example:443', frontPort)
@@ -65,7 +66,7 @@ async function scene(t: ExecutionContext, { env, resolve = unknown, ...options }
   const warnings: string[] = []
   const { proxies, fact } = gitProxySettings(env?.(proxy.url) ?? { HTTPS_PROXY: proxy.url, HTTP_PROXY: proxy.url })
   const git = gitCli({
-    ...{ scratch: bench.scratch, proxies, resolve, caBundle: async () => authority },
+    ...{ scratch: bench.scratch, proxies, resolve, handshakeSeconds, caBundle: async () => authority },
     warn: (facts, message) => void warnings.push(`${message} ${JSON.stringify(facts)}`),
   })
   const fetch = (url: string, more: Partial<Parameters<typeof bench.fetch>[1]> = {}, signal?: AbortSignal) =>
@@ -211,6 +212,9 @@ test('NO_PROXY and GIT_ALLOWED_HOSTS name servers that are fetched from directly
   const refused = await fetch(`http://git.inside.example:${server.port}/x.git`)
   t.regex(refused.error?.message ?? '', /not on the public network/, 'NO_PROXY opens nothing')
   t.deepEqual(proxy.requests, [])
+  const alone = await scene(t, { env: url => ({ HTTPS_PROXY: url, no_proxy: 'example' }) })
+  t.regex((await alone.fetch('https://forge.example/x.git')).error?.message ?? '', /ENOTFOUND forge\.example/)
+  t.deepEqual(alone.proxy.requests, [])
 })
 
 test('what is private is refused before a proxy is asked, and a name that resolves nowhere here is left to it', async t => {
@@ -273,9 +277,15 @@ test('a redirect is followed hop by hop through the proxy, never to what is priv
 })
 
 test('an https address of a port without TLS is refused through a proxy too', async t => {
-  const { proxy, fetch } = await scene(t)
-  proxy.servers.set('forge.example:8443', server.port)
-  const { error } = await fetch('https://forge.example:8443/x.git')
-  t.is(error?.code, 'CLONE_FAILED')
-  t.regex(error?.message ?? '', /says https, but forge\.example:8443 does not speak it/)
+  const { proxy, fetch } = await scene(t, { handshakeSeconds: 2 })
+  const silent = createPlainServer(socket => socket.on('error', () => {}).resume())
+  await once(silent.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => void silent.close())
+  for (const port of [server.port, (silent.address() as { port: number }).port]) {
+    proxy.servers.set('forge.example:8443', port)
+    // Not by the timeout of the whole fetch, which has another message and would be retried.
+    const { error } = await fetch('https://forge.example:8443/x.git', { timeoutSeconds: 120 })
+    t.is(error?.code, 'CLONE_FAILED', error?.message)
+    t.regex(error?.message ?? '', /says https, but forge\.example:8443 does not speak it/)
+  }
 })
