@@ -7,6 +7,7 @@ import { type DomainSettings, domainSettings } from './domains/domain-settings.t
 import { type EdgeSettings, edgeSettings } from './edge/edge-settings.ts'
 import { absolute, type Environment, integer, list, number, oneOf, required, withoutEmpty } from './environment.ts'
 import { type GitProviderSettings, gitProviderSettings } from './git/git-provider-settings.ts'
+import { type GitProxySettings, gitProxySettings } from './git/git-proxy.ts'
 import { type BuildSettings, buildSettings } from './hosts/build-settings.ts'
 import { type WarmLanguages, warmLanguages } from './hosts/warm-images.ts'
 import { type TemporalSettings, temporalSettings } from './installation/temporal-settings.ts'
@@ -113,6 +114,7 @@ interface GitSettings {
   timeoutSeconds: number
   /** Servers (`host:port`) that may be fetched from although their addresses are private. */
   allowedHosts: string[]
+  proxy: GitProxySettings
 }
 
 export type ObjectStoreConfig =
@@ -188,6 +190,7 @@ export function parseConfig(environment: Environment, cwd: string): Config {
       maxMb: integer(env, 'GIT_MAX_MB', 100),
       timeoutSeconds: integer(env, 'GIT_TIMEOUT_SECONDS', 120),
       allowedHosts: list(env.GIT_ALLOWED_HOSTS),
+      proxy: gitProxySettings(env),
     },
     gitProvider: gitProviderSettings(env),
     mail: mailSettings({ url: env.SMTP_URL, from: env.MAIL_FROM }, `${dataDir}/mail`, domain),

@@ -151,6 +151,7 @@ test('every setting that the processes get is one that Berth reads', t => {
     'domains/domain-settings',
     'edge/edge-settings',
     'git/git-provider-settings',
+    'git/git-proxy',
     'hosts/build-settings',
     'hosts/warm-images',
     'installation/edge-place',

@@ -2,7 +2,8 @@ import { lookup } from 'node:dns/promises'
 import { BlockList, isIPv4 } from 'node:net'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { withTimeout } from '../../lib/async/timeout.ts'
-import { type BuildProxy, type BuildSettings, proxyEndpoint } from '../../policy/hosts/build-settings.ts'
+import type { BuildProxy, BuildSettings } from '../../policy/hosts/build-settings.ts'
+import { proxyEndpoint } from '../../policy/hosts/proxy-address.ts'
 import { containerSubnets } from '../containers/bridge-subnets.ts'
 
 interface ProxyAddress {

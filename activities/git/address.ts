@@ -1,8 +1,10 @@
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { isPublicAddress } from '../../lib/addresses.ts'
-import { unlessAborted } from '../../lib/async/timeout.ts'
+import { unlessAborted, withTimeout } from '../../lib/async/timeout.ts'
+import { type GitProxies, isNearProxy, proxyOf } from '../../policy/git/git-proxy.ts'
 import { type GitAddress, hostAndPort, isOpened } from '../../policy/git/git-source.ts'
+import type { HostProxy } from '../../policy/hosts/proxy-address.ts'
 import { FetchRefused } from './port.ts'
 
 /** The addresses of a name. Rejects when it has none. */
@@ -15,22 +17,50 @@ export const systemResolve: Resolve = async host => {
 
 /** A server with its checked addresses; connections go only to these, whatever its name resolves to later. */
 export interface PinnedServer extends GitAddress {
+  /** None where a proxy resolves the name. */
   addresses: string[]
+  /** Null = it is reached directly. */
+  proxy: HostProxy | null
+}
+
+export interface PinOptions {
+  allowedHosts: readonly string[]
+  proxies: GitProxies
+  resolve: Resolve
 }
 
 /** Resolves a server once. Rejects with CLONE_FAILED when any of its addresses is not public and the operator did not allow it. */
 export async function pin(
   server: GitAddress,
-  allowedHosts: readonly string[],
-  resolve: Resolve,
+  { allowedHosts, proxies, resolve }: PinOptions,
   signal: AbortSignal,
 ): Promise<PinnedServer> {
   const opened = isOpened(server, allowedHosts)
   if (!opened && !isWebPort(server.port)) throw refused(server)
+  // What an operator has opened is in their own network, which proxies to the internet do not lead to.
+  const proxy = opened ? null : proxyOf(proxies, server)
+  if (proxy) {
+    if (isNearProxy(server, proxy)) throw refused(server)
+    const known = isIP(server.host) ? [server.host] : await resolvedHere(server.host, resolve, signal)
+    if (!known.every(isPublicAddress)) throw refused(server)
+    return { ...server, addresses: [], proxy }
+  }
   const addresses = isIP(server.host) ? [server.host] : await unlessAborted(resolve(server.host), signal)
   if (addresses.length === 0) throw new Error(`The git server ${server.host} has no address.`)
   if (!opened && !addresses.every(isPublicAddress)) throw refused(server)
-  return { ...server, addresses }
+  return { ...server, addresses, proxy: null }
+}
+
+/** Behind a proxy a machine often resolves no name of the internet, and may wait long for its name service. */
+const lookupMs = 5000
+
+/** The addresses that a name has here; none if it has none, or none in time: then the proxy alone decides. */
+async function resolvedHere(host: string, resolve: Resolve, signal: AbortSignal): Promise<string[]> {
+  const inTime = withTimeout(resolve(host), lookupMs, () => new Error('The name service does not answer.'))
+  return unlessAborted(inTime, signal).catch(() => {
+    signal.throwIfAborted()
+    return []
+  })
 }
 
 /** Ports below 1024 belong to other services, except those of web servers. */

@@ -3,15 +3,17 @@ import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { Tree } from '../../lib/folders/tree.ts'
+import { type GitProxies, noGitProxies } from '../../policy/git/git-proxy.ts'
 import { type Resolve, systemResolve } from './address.ts'
 import { bringCommit } from './commit.ts'
-import { credentialText, gitConfig } from './config.ts'
+import { credentialText, gitConfig, proxyCredentialText } from './config.ts'
 import { findRepository } from './discovery.ts'
 import { placeCommit } from './files.ts'
 import { FetchRefused, type FetchRequest, type Git } from './port.ts'
 import type { GitScope } from './process.ts'
 import { makeRepository, removeAbandoned, removeRepository, watchSize } from './scratch.ts'
 import { trustContexts } from './trust.ts'
+import { ProxyFailed } from './tunnel.ts'
 
 export interface GitCliOptions {
   /** The program; defaults to the one on the system's path. */
@@ -20,6 +22,10 @@ export interface GitCliOptions {
   scratch?: string
   /** The file with all certificate authorities that fetches trust, at the time of a fetch; null = those of git and of Node. */
   caBundle?: () => Promise<string | null>
+  /** How git servers are reached; directly by default. */
+  proxies?: GitProxies
+  /** Tells operators of a proxy that fails. */
+  warn?: (facts: object, message: string) => void
   resolve?: Resolve
   /** How long a server that accepted the connection may take to start TLS; default 15 s. */
   handshakeSeconds?: number
@@ -35,7 +41,7 @@ const slackBytes = 16 * MiB
 /** Fetches with the real `git`, as the application's user; it reaches only the checked server. */
 export function gitCli(options: GitCliOptions = {}): Git {
   const { git = 'git', scratch = tmpdir(), resolve = systemResolve, handshakeSeconds = 15, listSeconds = 60 } = options
-  const { caBundle: currentBundle = async () => null } = options
+  const { caBundle: currentBundle = async () => null, proxies = noGitProxies, warn = () => {} } = options
   const contexts = trustContexts()
   const ready = prepare(git, scratch)
   ready.catch(ignoreError('reported to the caller that fetches'))
@@ -54,7 +60,7 @@ export function gitCli(options: GitCliOptions = {}): Git {
       try {
         const caBundle = await currentBundle()
         const trust = await contexts.of(caBundle)
-        const server = await findRepository(request, { resolve, trust, handshakeSeconds }, signal)
+        const server = await findRepository(request, { resolve, proxies, trust, handshakeSeconds }, signal)
         repository = await makeRepository(scratch, gitConfig(server, caBundle, request.timeoutSeconds), request.owner)
         unwatch = watchSize(repository, request.maxBytes, error => end.abort(error))
         const scope: GitScope = {
@@ -64,14 +70,22 @@ export function gitCli(options: GitCliOptions = {}): Git {
           folder: folder.descriptor,
           fileBytes: request.maxBytes + slackBytes,
           credential: credentialText(server),
+          proxyCredential: proxyCredentialText(server),
           scrub: scrubber(request.token),
           signal,
         }
         onProgress(`Fetching ${commit.slice(0, 12)} of ${request.branch} from ${server.host}`)
         await bringCommit(scope, server.url, { branch: request.branch, commit }, onProgress)
-        return await placeCommit({ ...scope, listSeconds, credential: null }, commit, request.maxBytes, onProgress)
+        return await placeCommit(
+          { ...scope, listSeconds, credential: null, proxyCredential: null },
+          commit,
+          request.maxBytes,
+          onProgress,
+        )
       } catch (error) {
         folder.clear()
+        if (error instanceof ProxyFailed)
+          warn({ proxy: error.proxy, because: error.because }, 'fetches: their proxy failed')
         throw error
       } finally {
         clearTimeout(timer)

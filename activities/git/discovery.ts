@@ -1,11 +1,12 @@
 import * as http from 'node:http'
 import * as https from 'node:https'
-import type { Socket } from 'node:net'
-import type { SecureContext } from 'node:tls'
+import type { SecureContext, TLSSocket } from 'node:tls'
 import { pinnedLookup } from '../../lib/addresses.ts'
+import type { GitProxies } from '../../policy/git/git-proxy.ts'
 import { gitAddress, hostAndPort, mayKeepToken, tokenUser } from '../../policy/git/git-source.ts'
 import { type PinnedServer, pin, type Resolve } from './address.ts'
 import { FetchRefused, type FetchRequest } from './port.ts'
+import { credentialsWanted, openTunnel, ProxyFailed, proxyAuthorization, requestOf, toProxy } from './tunnel.ts'
 
 /** Where a repository was found, and the token if it may be used there. */
 export interface DiscoveredRepository extends PinnedServer {
@@ -14,6 +15,7 @@ export interface DiscoveredRepository extends PinnedServer {
 
 export interface DiscoveryOptions {
   resolve: Resolve
+  proxies: GitProxies
   /** What https connections trust; null = the authorities of Node. */
   trust: SecureContext | null
   /** How long a server that accepted the connection may take to start TLS. */
@@ -30,7 +32,7 @@ const advertisement = 'application/x-git-upload-pack-advertisement'
  */
 export async function findRepository(
   request: FetchRequest,
-  { resolve, trust, handshakeSeconds }: DiscoveryOptions,
+  { resolve, proxies, trust, handshakeSeconds }: DiscoveryOptions,
   signal: AbortSignal,
 ): Promise<DiscoveredRepository> {
   const start = gitAddress(request.url)
@@ -39,7 +41,7 @@ export async function findRepository(
   const connection = { trust, handshakeSeconds, signal }
   let address = start
   for (let hop = 0; hop <= maxHops; hop++) {
-    const server = await pin(address, request.allowedHosts, resolve, signal)
+    const server = await pin(address, { allowedHosts: request.allowedHosts, proxies, resolve }, signal)
     const token = mayKeepToken(start, server) ? request.token : null
     let answer = await sendRequest(server, null, connection)
     if (answer.status === 401 && token !== null) answer = await sendRequest(server, token, connection)
@@ -65,32 +67,55 @@ interface ConnectionOptions {
 }
 
 /** Returns the head of the server's answer without reading the body. */
-function sendRequest(
-  server: PinnedServer,
-  token: string | null,
-  { trust, handshakeSeconds, signal }: ConnectionOptions,
-): Promise<Answer> {
-  const password = token === null ? {} : { authorization: `Basic ${basic(tokenUser(server), token)}` }
+async function sendRequest(server: PinnedServer, token: string | null, options: ConnectionOptions): Promise<Answer> {
+  const { proxy } = server
+  const tunnel = proxy && server.secure ? await openTunnel(server, proxy, options) : null
   return new Promise((resolve, reject) => {
-    const { get } = server.secure ? https : http
-    const request = get(server.url + discoveryPath, {
-      agent: false,
-      lookup: pinnedLookup(server.addresses),
-      headers: { 'user-agent': 'git/2 (berth)', accept: '*/*', 'git-protocol': 'version=2', ...password },
-      ...(trust && server.secure ? { secureContext: trust } : {}),
-      signal,
-    })
-    if (server.secure) request.once('socket', socket => limitHandshake(socket, handshakeSeconds, noTls(server)))
-    request.once('error', error => reject(signal.aborted ? signal.reason : unreachable(server, error)))
+    const request = open(server, token, tunnel, options)
+    if (tunnel) limitHandshake(tunnel, options.handshakeSeconds, noTls(server))
+    else if (server.secure)
+      request.once('socket', socket =>
+        socket.once('connect', () => limitHandshake(socket as TLSSocket, options.handshakeSeconds, noTls(server))),
+      )
+    request.once('error', error =>
+      reject(options.signal.aborted ? options.signal.reason : unreachable(server, error, tunnel !== null)),
+    )
     request.once('response', answer => {
       const { 'content-type': type = '', location = '' } = answer.headers
       resolve({ status: answer.statusCode ?? 0, type: type.split(';')[0]!.trim(), location })
       request.destroy()
     })
+    request.end()
   })
 }
 
+/** A request for the repository: through the tunnel, from a proxy by its whole address, or at the checked addresses. */
+function open(
+  server: PinnedServer,
+  token: string | null,
+  tunnel: TLSSocket | null,
+  options: ConnectionOptions,
+): http.ClientRequest {
+  const { trust, signal } = options
+  const url = server.url + discoveryPath
+  const password = token === null ? {} : { authorization: `Basic ${basic(tokenUser(server), token)}` }
+  const headers = { 'user-agent': 'git/2 (berth)', accept: '*/*', 'git-protocol': 'version=2', ...password }
+  if (tunnel) return https.request(url, { createConnection: () => tunnel, headers, signal })
+  if (server.proxy) {
+    const ofProxy = { host: new URL(url).host, ...proxyAuthorization(server.proxy) }
+    return requestOf(server.proxy)({
+      ...toProxy(server.proxy, options),
+      path: url,
+      headers: { ...headers, ...ofProxy },
+    })
+  }
+  const secure = trust && server.secure ? { secureContext: trust } : {}
+  const { request } = server.secure ? https : http
+  return request(url, { agent: false, lookup: pinnedLookup(server.addresses), headers, ...secure, signal })
+}
+
 function checkAnswer({ status, type }: Answer, server: PinnedServer, token: string | null): void {
+  if (status === 407 && server.proxy) throw new ProxyFailed(server, server.proxy, credentialsWanted)
   if (status === 401 || status === 403)
     throw new FetchRefused(
       'AUTHENTICATION_REQUIRED',
@@ -122,11 +147,9 @@ function repositoryAt(location: string, from: PinnedServer) {
 }
 
 /** A server that accepts the connection but does not answer the TLS hello most likely waits for a line of plain http. */
-function limitHandshake(socket: Socket, seconds: number, refusal: FetchRefused): void {
-  socket.once('connect', () => {
-    const timer = setTimeout(() => socket.destroy(refusal), seconds * 1000)
-    for (const end of ['secureConnect', 'close']) socket.once(end, () => clearTimeout(timer))
-  })
+function limitHandshake(socket: TLSSocket, seconds: number, refusal: FetchRefused): void {
+  const timer = setTimeout(() => socket.destroy(refusal), seconds * 1000)
+  for (const end of ['secureConnect', 'close']) socket.once(end, () => clearTimeout(timer))
 }
 
 /** Whether the answer to the TLS hello was not TLS. */
@@ -140,8 +163,9 @@ const noTls = (server: PinnedServer): FetchRefused =>
     `The clone address says https, but ${hostAndPort(server)} does not speak it. If it speaks plain http, the address must start with http://.`,
   )
 
-function unreachable(server: PinnedServer, error: Error): Error {
+function unreachable(server: PinnedServer, error: Error, hasTunnel: boolean): Error {
   if (error instanceof FetchRefused) return error
+  if (server.proxy && !hasTunnel) return new ProxyFailed(server, server.proxy, error.message)
   if (isPlain(error)) return noTls(server)
   return new Error(`The git server ${hostAndPort(server)} could not be reached: ${error.message}`, { cause: error })
 }

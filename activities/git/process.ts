@@ -2,7 +2,7 @@ import { type Readable, Writable } from 'node:stream'
 import { GiB, KiB } from '../../lib/bytes.ts'
 import { type ChildProcess, type Environment, startProcess, systemEnvironment } from '../../lib/child-process.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
-import { credentialDescriptor } from './config.ts'
+import { credentialDescriptors } from './config.ts'
 import { eachLine } from './progress.ts'
 
 /** Options shared by the git processes of one fetch. */
@@ -12,12 +12,14 @@ export interface GitScope {
   /** Folder of the bare repository, also git's home folder. */
   repository: string
   owner: Owner | null
-  /** Descriptor of the open folder that receives the files; git gets it as descriptor 4. */
+  /** Descriptor of the open folder that receives the files; git gets it as descriptor 5. */
   folder: number
   /** Max size of a single written file. */
   fileBytes: number
   /** Text for the credential helper; never in an argument or the environment. */
   credential: string | null
+  /** The same for the helper of the proxy. */
+  proxyCredential: string | null
   /** Removes secrets from git's output. */
   scrub: (text: string) => string
   /** Ends the whole process group. */
@@ -38,7 +40,7 @@ export interface GitEnd {
   stderr: string
 }
 
-export const folderDescriptor = 4
+export const folderDescriptor = 5
 const addressSpaceKb = GiB / KiB
 const maxLines = 40
 
@@ -77,7 +79,8 @@ export function runGit(scope: GitScope, args: readonly string[], run: GitRun = {
       else resolve({ code: code ?? 1, output: Buffer.concat(pieces), stderr: lines.join('\n') })
     })
     feed(child.stdin, run.input ?? '')
-    feed(child.stdio[credentialDescriptor], scope.credential ?? '')
+    feed(child.stdio[credentialDescriptors.server], scope.credential ?? '')
+    feed(child.stdio[credentialDescriptors.proxy], scope.proxyCredential ?? '')
   })
 }
 
@@ -87,7 +90,7 @@ function start({ git, repository, owner, folder, fileBytes }: GitScope, args: re
   return startProcess('/bin/sh', ['-c', limits, 'sh', git, ...args], {
     cwd: repository,
     env: environment(repository),
-    stdio: ['pipe', 'pipe', 'pipe', 'pipe', folder],
+    stdio: ['pipe', 'pipe', 'pipe', 'pipe', 'pipe', folder],
     detached: true, // its own process group, which includes git's helpers
     ...(owner && process.getuid?.() === 0 ? owner : {}),
   })

@@ -12,7 +12,7 @@ export interface CachedRegistry {
   isNamed: boolean
 }
 
-/** How the cache reaches registries: as builds do. */
+/** How the cache reaches registries: with the authorities of builds, and with a proxy that may have credentials. */
 export interface PackageNetwork {
   proxy: BuildProxy | null
   /** PEM text of the trusted authorities; null = those of Node. */

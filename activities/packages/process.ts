@@ -25,8 +25,9 @@ export interface PackageCacheOptions {
   named: NamedRegistries
   /** The network of builds on this host. */
   network: NetworkSpec
-  /** How builds reach the network now. */
-  proxy(): Promise<BuildProxy | null>
+  /** How the cache reaches registries. Its credentials go to its process, and no further. */
+  proxy: BuildProxy | null
+  /** The authorities that builds trust now. */
   bundle(): Promise<string | null>
   /** Opens new `endpoints` to builds. */
   open(): Promise<unknown>
@@ -134,8 +135,8 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
   }
 
   async function networkNow(): Promise<PackageNetwork> {
-    const [proxy, path] = await Promise.all([options.proxy(), options.bundle()])
-    return { proxy, authorities: path === null ? null : await readFile(path, 'utf8') }
+    const path = await options.bundle()
+    return { proxy: options.proxy, authorities: path === null ? null : await readFile(path, 'utf8') }
   }
 
   async function registryOf(request: PackageUseRequest): Promise<CachedRegistry | null> {

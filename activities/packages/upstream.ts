@@ -22,7 +22,7 @@ class NotAsked extends Error {
 }
 
 /**
- * Requests of registries, by the proxy and with the authorities of builds, without any header of a step. `privateOrigins` are those that
+ * Requests of registries, by the proxy of the host and with the authorities of builds, without any header of a step. `privateOrigins` are those that
  * operators have set: only these may have addresses that are not public. Redirects lead from https to https only.
  */
 export function upstreams(

@@ -68,9 +68,7 @@ async function downloadTemporal(folder: string, say: Say): Promise<string | null
     })
   } catch (error) {
     const cause = (error as { cause?: Error }).cause
-    const proxy = ['HTTPS_PROXY', 'https_proxy'].some(name => process.env[name])
-    const words = `${cause?.message ?? (error as Error).message}${proxy ? '; proxies are not supported' : ''}`
-    say(`  The download failed (${words}).`)
+    say(`  The download failed (${cause?.message ?? (error as Error).message}).`)
     return null
   }
 }

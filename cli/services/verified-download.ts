@@ -2,6 +2,10 @@ import { createHash } from 'node:crypto'
 import { createWriteStream, rmSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { type Dispatcher, EnvHttpProxyAgent, fetch } from 'undici'
+import type { Environment } from '../../lib/child-process.ts'
+import { withoutEmpty } from '../../policy/environment.ts'
+import { hostProxy, shown, wholeAddress, withScheme } from '../../policy/hosts/proxy-address.ts'
 
 interface Release {
   urls: readonly string[]
@@ -10,24 +14,46 @@ interface Release {
 }
 
 /**
- * Downloads a file with a known SHA-256 from the first address that has it, within 10 minutes each. If none has, it rejects with the last
+ * Downloads a file with a known SHA-256 from the first address that has it, within 10 minutes each, through the proxy that the environment
+ * names. If none has, it rejects with the last
  * reason and leaves nothing: the file will run on the same machine as root's programs.
  */
-export async function download({ urls, sha256 }: Release, path: string): Promise<void> {
+export async function download({ urls, sha256 }: Release, path: string, env: Environment = process.env): Promise<void> {
+  const dispatcher = proxiesOf(withoutEmpty(env))
   let reason: unknown = new Error('no address has it')
-  for (const url of urls) {
-    const failed = await downloadFrom(url, sha256, path).then(
-      () => null,
-      error => ({ error }),
-    )
-    if (!failed) return
-    reason = failed.error
+  try {
+    for (const url of urls) {
+      const failed = await downloadFrom(url, sha256, path, dispatcher).then(
+        () => null,
+        error => ({ error }),
+      )
+      if (!failed) return
+      reason = failed.error
+    }
+  } finally {
+    await dispatcher.destroy()
   }
   throw reason
 }
 
-async function downloadFrom(url: string, sha256: string, path: string): Promise<void> {
-  const response = await fetch(url, { signal: AbortSignal.timeout(600_000) })
+/** The proxies that the environment names. Throws an Error without the address, which may contain a password. */
+function proxiesOf(env: Environment): Dispatcher {
+  const address = (name: string) => {
+    const text = env[name] ?? env[name.toLowerCase()]
+    if (text === undefined) return ''
+    const proxy = hostProxy(text)
+    if (proxy === null) throw new Error(`${name} is ${shown(withScheme(text))}`)
+    return wholeAddress(proxy)
+  }
+  return new EnvHttpProxyAgent({
+    httpProxy: address('HTTP_PROXY'),
+    httpsProxy: address('HTTPS_PROXY'),
+    noProxy: env.NO_PROXY ?? env.no_proxy ?? '',
+  })
+}
+
+async function downloadFrom(url: string, sha256: string, path: string, dispatcher: Dispatcher): Promise<void> {
+  const response = await fetch(url, { dispatcher, signal: AbortSignal.timeout(600_000) })
   if (!response.ok || !response.body) throw new Error(`the server answered ${response.status}`)
   const hash = createHash('sha256')
   try {

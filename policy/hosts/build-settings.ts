@@ -1,4 +1,13 @@
 import { absolute, type Environment } from '../environment.ts'
+import {
+  addressOf,
+  hasCredentials,
+  hostProxy,
+  proxyEndpoint,
+  shown,
+  wholeAddress,
+  withScheme,
+} from './proxy-address.ts'
 
 /** Addresses of the proxies of build containers, for each protocol, and the names that go without; null = none. */
 export interface BuildProxy {
@@ -23,6 +32,8 @@ export interface BuildSettings {
   /** Null: builds use no proxy. */
   proxy: BuildProxy | null
   proxyFact: BuildFact
+  /** What the cache of packages uses: a process of the host, so it may have credentials, and reach loopback. It never enters a container. */
+  cacheProxy: BuildProxy | null
   /** Whether BUILD_PROXY names the proxy, rather than the environment of the service: an operator who sets it means it. */
   isOwnProxy: boolean
   /** Files whose authorities builds trust in addition to those of the system; null = the images' own authorities only. */
@@ -54,11 +65,12 @@ export function buildSettings(env: Environment, cwd: string): BuildSettings {
   return { ...proxySettings(env), authorities: env.BUILD_CA_BUNDLE === 'off' ? null : named }
 }
 
-type ProxySettings = Pick<BuildSettings, 'proxy' | 'proxyFact' | 'isOwnProxy'>
+type ProxySettings = Pick<BuildSettings, 'proxy' | 'proxyFact' | 'cacheProxy' | 'isOwnProxy'>
 
 const none = (state: string, remedy: string | null = null): ProxySettings => ({
   proxy: null,
   proxyFact: { state, remedy },
+  cacheProxy: null,
   isOwnProxy: false,
 })
 
@@ -68,7 +80,8 @@ function proxySettings(env: Environment): ProxySettings {
     const url = withScheme(env.BUILD_PROXY)
     const fault = unusable(url)
     const fact = { state: `${shown(url)} (BUILD_PROXY)`, remedy: fault && `BUILD_PROXY ${fault}: ${correctIt}` }
-    return { proxy: { http: url, https: url, none: null }, proxyFact: fact, isOwnProxy: true }
+    const proxy = { http: url, https: url, none: null }
+    return { proxy, proxyFact: fact, cacheProxy: proxy, isOwnProxy: true }
   }
   const own = [
     { setting: 'HTTPS_PROXY', url: env.HTTPS_PROXY ?? env.https_proxy },
@@ -83,14 +96,25 @@ function proxySettings(env: Environment): ProxySettings {
     const endpoint = hasCredentials(url) || unusable(url) ? null : proxyEndpoint(url)
     return endpoint ? [{ setting, url: addressOf(endpoint) }] : []
   })
-  if (usable.length === 0) return none('none', remedy)
-  const urlOf = (name: string) => usable.find(({ setting }) => setting === name)?.url ?? null
+  const ofHost = own.flatMap(({ setting, url }) => {
+    const proxy = hostProxy(url)
+    return proxy ? [{ setting, url: wholeAddress(proxy) }] : []
+  })
+  const without = env.NO_PROXY ?? env.no_proxy ?? null
+  const cacheProxy = ofHost.length > 0 ? { ...urlsOf(ofHost), none: without } : null
+  if (usable.length === 0) return { ...none('none', remedy), cacheProxy }
   const urls = [...new Set(usable.map(({ url }) => url))]
   return {
-    proxy: { https: urlOf('HTTPS_PROXY'), http: urlOf('HTTP_PROXY'), none: env.NO_PROXY ?? env.no_proxy ?? null },
+    proxy: { ...urlsOf(usable), none: without },
     proxyFact: { state: `${urls.join(', ')} (${usable.map(({ setting }) => setting).join(', ')} of the host)`, remedy },
+    cacheProxy,
     isOwnProxy: false,
   }
+}
+
+function urlsOf(settings: readonly { setting: string; url: string }[]): Pick<BuildProxy, 'https' | 'http'> {
+  const urlOf = (name: string) => settings.find(({ setting }) => setting === name)?.url ?? null
+  return { https: urlOf('HTTPS_PROXY'), http: urlOf('HTTP_PROXY') }
 }
 
 /** The fact about the proxy of builds, when these of its names have no address that builds may reach. */
@@ -105,30 +129,6 @@ const correctIt = 'set BUILD_PROXY to a proxy for builds, or to off'
 /** Every customer's install step could read them. */
 const readable = 'has credentials, which builds do not get'
 
-/** Programs accept a proxy without its protocol. */
-const withScheme = (url: string): string => (url.includes('://') ? url : `http://${url}`)
-
-/** An unescaped # / ? or \ in a password ends the address before its @, so any @ counts. */
-const hasCredentials = (url: string): boolean => url.includes('@')
-
-interface ProxyEndpoint {
-  protocol: 'http:' | 'https:'
-  hostname: string
-  port: number
-}
-
-/** Where a proxy listens; null for an address that has more than that and credentials, which programs read in different ways. */
-export function proxyEndpoint(url: string): ProxyEndpoint | null {
-  if (!/^https?:\/\/[\x21-\x7e]+$/i.test(url) || /[/?#\\]./.test(url.slice(url.indexOf('://') + 3))) return null
-  if (/[?#\\]$/.test(url) || !URL.canParse(url)) return null
-  const { protocol, hostname, port } = new URL(url)
-  if (protocol !== 'http:' && protocol !== 'https:') return null
-  return { protocol, hostname, port: Number(port || (protocol === 'https:' ? 443 : 80)) }
-}
-
-/** With its port, because programs differ in the one that they use without. */
-const addressOf = ({ protocol, hostname, port }: ProxyEndpoint): string => `${protocol}//${hostname}:${port}`
-
 const loopbackNames =
   /^(localhost[46]?|.*\.localhost|localhost[46]?\.localdomain[46]?|ip6-.*|127(\.\d+){3}|0\.0\.0\.0)$/
 const loopbackV6 = /^\[::1?\]$|^\[::ffff:7f/
@@ -142,12 +142,4 @@ function unusable(url: string): string | null {
   const name = endpoint.hostname.replace(/\.$/, '')
   if (loopbackNames.test(name) || loopbackV6.test(name)) return 'is an address of loopback, which no container reaches'
   return name.startsWith('[') ? 'is an IPv6 address, which no container reaches' : null
-}
-
-/** The address without its credentials, for people. */
-function shown(url: string): string {
-  const endpoint = proxyEndpoint(url)
-  if (endpoint === null) return 'an address that cannot be read'
-  const { protocol, hostname, port } = endpoint
-  return hasCredentials(url) ? `${protocol}//...@${hostname}:${port}` : addressOf(endpoint)
 }

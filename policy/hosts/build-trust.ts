@@ -1,5 +1,6 @@
 import type { Language } from '../runtimes/runtime.ts'
-import { type BuildProxy, proxyEndpoint } from './build-settings.ts'
+import type { BuildProxy } from './build-settings.ts'
+import { proxyEndpoint } from './proxy-address.ts'
 
 /** Where a build finds the authorities that it trusts: as PEM, and as the key store that a JVM reads. */
 export const trustFiles = { pem: '/etc/berth-ca.pem', jks: '/etc/berth-ca.jks' } as const

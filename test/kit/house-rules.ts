@@ -32,7 +32,10 @@ const fences: [library: RegExp, where: RegExp][] = [
   [/^mongodb$/, /^activities\/databases\/engines\/mongo|^(bench|test)\//],
   [/^@duckdb\//, /^activities\/analytics\/duckdb[\w-]*\.ts$|^bench\//],
   [/^(bowser|isbot)$/, /^activities\/analytics\/agents\.ts$/],
-  [/^(undici|eventsource-parser)$/, /^activities\/(language-model|packages)\/|^(bench|test)\//],
+  [
+    /^(undici|eventsource-parser)$/,
+    /^activities\/(language-model|packages)\/|^cli\/services\/verified-download\.ts$|^(bench|test)\//,
+  ],
   [/^mmdb-lib$/, /^lib\/address-database\.ts$/],
   [/^@grpc\//, /^workers\/connect\.ts$/],
   [/^@temporalio\/workflow$/, /^(workflows|test)\//],

@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
+import { startConnectProxy } from '../kit/git/connect-proxy.ts'
 import { webhookOf } from '../kit/git/deliveries.ts'
 import { startGitServer } from '../kit/git/git-server.ts'
 import { testPlatform } from '../kit/platform/platform.ts'
@@ -11,14 +12,20 @@ import { certificates } from '../kit/servers/certificates.ts'
 // Settings of a host that others leave as they are, each seen where it is to count.
 
 const git = await startGitServer()
-test.after.always('stop the git server', () => git.stop())
+/** The only way to a name that nothing here resolves. */
+const proxy = await startConnectProxy({ credentials: 'ana:proxy-secret' })
+proxy.servers.set('forge.example:80', git.port)
+test.after.always('stop the git server and the proxy', () => Promise.all([git.stop(), proxy.stop()]))
 const folder = mkdtempSync(join(tmpdir(), 'berth-settings-'))
 test.after.always(() => rmSync(folder, { recursive: true }))
 const authorities = join(folder, 'ca.pem')
 certificates(folder).authority('ca')
 const buildProxy = 'http://127.0.0.1:9'
-const own = { HOST_QUOTA: 'off', BUILD_PROXY: buildProxy, BUILD_CA_BUNDLE: authorities, GIT_MAX_MB: '1' }
-const started = testPlatform({ hosts: { a: own }, settings: { GIT_ALLOWED_HOSTS: git.host } })
+const own = {
+  ...{ HOST_QUOTA: 'off', BUILD_PROXY: buildProxy, BUILD_CA_BUNDLE: authorities, GIT_MAX_MB: '1' },
+  GIT_PROXY: proxy.url.replace('http://', 'http://ana:proxy-secret@'),
+}
+const started = testPlatform({ hosts: { a: own } })
 
 /** Its installation writes down what it is given; the application shows files of its folder. */
 const telling: Program = {
@@ -63,12 +70,14 @@ test('a build uses the proxy and trusts the authorities of the settings; disks a
   t.regex(builds.proxy.remedy, /loopback/)
   t.true(builds.authorities.state.endsWith(`, BUILD_CA_BUNDLE ${authorities})`), builds.authorities.state)
 
-  const repository = await git.repository({ files: telling.files })
+  t.is(builds['git proxy'].state, `http://...@127.0.0.1:${proxy.port} (GIT_PROXY)`)
+  const repository = await git.repository({ files: telling.files, seenAt: 'http://forge.example' })
   repository.hook = { url: platform.api.url + (await webhookOf(platform.api, ana, app.id)), provider: 'github' }
   const large = { ...telling.files, 'large.txt': '0'.repeat(2 ** 21) }
   const { reply } = await repository.push(large)
   const id = /deployment ([0-9a-f]{32})/.exec(reply!.text)?.[1]
   const { operation_id: operationId } = await platform.db('deployments').where({ id }).first()
   t.like(await platform.ended(operationId), { state: 'error', code: 'REPOSITORY_TOO_LARGE' })
+  t.true(proxy.requests.length >= 2, 'fetched through the proxy, as nothing else leads there')
   t.is((await platform.api.as(ana).delete(`/v2/apps/${app.id}`)).status, 200)
 })

@@ -8,6 +8,8 @@ import { type BuildFact, type BuildSettings, proxyFactWithout } from '../../poli
 
 export interface BuildNetworkOptions {
   settings: BuildSettings
+  /** Which proxy fetches from git servers use. */
+  gitProxy: BuildFact
   hostId: string
   /** The host's folder. */
   folder: string
@@ -25,9 +27,9 @@ export interface BuildNetwork {
 
 /** Looks up the proxies of builds and makes their bundle of authorities. Never rejects: what is missing is reported. */
 export async function openBuildNetwork(options: BuildNetworkOptions): Promise<BuildNetwork> {
-  const { settings, hostId, folder, db, log } = options
+  const { settings, gitProxy, hostId, folder, db, log } = options
   const facts: Record<string, BuildFact> = {}
-  function report(name: 'proxy' | 'authorities', fact: BuildFact): void {
+  function report(name: 'proxy' | 'authorities' | 'git proxy', fact: BuildFact): void {
     facts[name] = fact
     log[fact.remedy ? 'warn' : 'info'](fact, `${name} of builds`)
     void recordBuildFact(db, hostId, name, fact).catch(ignoreError('the next start records it'))
@@ -36,6 +38,7 @@ export async function openBuildNetwork(options: BuildNetworkOptions): Promise<Bu
     onChange: () => report('proxy', proxyFactWithout(settings, proxies.unreachable())),
     onEvicted: evicted => log.warn({ evicted }, 'proxy of builds: its name has too many addresses; these are closed'),
   })
+  report('git proxy', gitProxy)
   await proxies.refresh()
   const unreachable = proxies.unreachable()
   if (!facts.proxy) report('proxy', proxyFactWithout(settings, unreachable))

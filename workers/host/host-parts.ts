@@ -115,12 +115,15 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     applicationName: `berth-host-${config.host.id}`,
   })
   const settings = config.host.builds
-  const builds = await openBuildNetwork({ settings, hostId: config.host.id, folder: root, db, log })
+  const builds = await openBuildNetwork({
+    ...{ settings, gitProxy: config.git.proxy.fact, hostId: config.host.id, folder: root, db, log },
+  })
   const { wholeMb: wholeDiskMb } = await diskOf(root)
   const cacheMb = installCacheMb(wholeDiskMb, config.host.installCacheMb)
   const packagesMb = packageCacheMb(wholeDiskMb, config.host.packages.cacheMb)
   const packages = hostPackages({
     ...{ hostId: config.host.id, folder: root, maxMb: packagesMb, named: config.host.packages.named, builds, log },
+    proxy: settings.cacheProxy,
     open: async () => firewall?.apply(),
   })
   const { firewall, notice: firewallNotice } = await openFirewall(
@@ -188,7 +191,11 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     bootId: thisMachine().bootId ?? 'unknown',
     placement: placing,
     snapshots: snapshots(),
-    git: gitCli({ caBundle: () => builds.authorities.bundle() }),
+    git: gitCli({
+      caBundle: () => builds.authorities.bundle(),
+      proxies: config.git.proxy.proxies,
+      warn: (facts, message) => log.warn(facts, message),
+    }),
     gitLimits: {
       maxBytes: config.git.maxMb * MiB,
       timeoutSeconds: config.git.timeoutSeconds,

@@ -6,7 +6,7 @@ import type { Db } from '../../db/database.ts'
 import { recordBuildFact } from '../../db/hosts/hosts.ts'
 import { loop } from '../../lib/async/loop.ts'
 import { MiB } from '../../lib/bytes.ts'
-import type { BuildFact } from '../../policy/hosts/build-settings.ts'
+import type { BuildFact, BuildProxy } from '../../policy/hosts/build-settings.ts'
 import { type PackageCacheState, packageCacheFact } from '../../policy/packages/cache-facts.ts'
 import type { NamedRegistries } from '../../policy/packages/registries.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
@@ -20,19 +20,21 @@ export interface HostPackagesOptions {
   maxMb: number
   named: NamedRegistries
   builds: BuildNetwork
+  /** With credentials where the proxy demands them: no container gets it. */
+  proxy: BuildProxy | null
   /** Opens new endpoints to builds. */
   open(): Promise<unknown>
   log: Logger
 }
 
 /** The cache of packages of this host. Its process starts with the first step that can use it. */
-export function hostPackages({ hostId, folder, maxMb, named, builds, open, log }: HostPackagesOptions) {
+export function hostPackages({ hostId, folder, maxMb, named, builds, proxy, open, log }: HostPackagesOptions) {
   return packageCache({
     folder: packageFolder(folder),
     maxBytes: maxMb * MiB,
     named,
     network: buildNetwork(hostId),
-    proxy: () => builds.proxies.forBuilds(),
+    proxy,
     bundle: () => builds.authorities.bundle(),
     open,
     warn: (facts, message) => log.warn(facts, message),

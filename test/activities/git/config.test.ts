@@ -3,8 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
-import { credentialText, gitConfig } from '../../../activities/git/config.ts'
+import { credentialText, gitConfig, proxyCredentialText } from '../../../activities/git/config.ts'
 import type { DiscoveredRepository } from '../../../activities/git/discovery.ts'
+import { hostProxy } from '../../../policy/hosts/proxy-address.ts'
 
 const server: DiscoveredRepository = {
   url: 'https://forge.example:8443/a.git',
@@ -13,6 +14,7 @@ const server: DiscoveredRepository = {
   secure: true,
   addresses: ['1.1.1.1', '2606:4700:4700::1111'],
   token: 'the-token',
+  proxy: null,
 }
 
 test('git reads the configuration as intended, and it contains no token', t => {
@@ -25,7 +27,9 @@ test('git reads the configuration as intended, and it contains no token', t => {
   t.is(read('http.followRedirects'), 'false')
   t.is(read('http.sslCAInfo'), '/etc/ca "own".pem')
   t.is(read('core.hooksPath'), '/dev/null')
-  t.is(read('credential.helper'), '!f() { test "$1" = get && cat <&3; }; f')
+  t.is(read('http.proxy'), '')
+  t.is(read('credential.helper'), '')
+  t.is(read('credential.https://forge.example:8443.helper'), '!f() { test "$1" = get && cat <&3; }; f')
   t.false(gitConfig(server, null, 120).includes('the-token'))
   t.is(credentialText(server), 'username=x-access-token\npassword=the-token\n')
 })
@@ -35,4 +39,21 @@ test('without a token there is no helper, and a literal address needs no pin', t
   t.regex(open, /helper = ""/)
   t.notRegex(open, /curloptResolve|sslCAInfo/)
   t.is(credentialText({ ...server, token: null }), null)
+})
+
+test('a proxy gets its password by a pipe of its own, and resolves the name', t => {
+  const proxy = hostProxy('https://corp%20user:p%40ss@proxy.corp:3128')
+  const through = { ...server, addresses: [], proxy }
+  const config = gitConfig(through, '/etc/ca.pem', 120)
+  t.regex(
+    config,
+    /proxy = "https:\/\/corp%20user@proxy\.corp:3128"\n\tproxyAuthMethod = "basic"\n\tproxySSLCAInfo = "\/etc\/ca\.pem"/,
+  )
+  t.regex(config, /\[credential "https:\/\/proxy\.corp:3128"\]\n\thelper = ".*cat <&4;/)
+  t.notRegex(config, /curloptResolve|p@ss|p%40ss|the-token/)
+  t.is(proxyCredentialText(through), 'username=corp user\npassword=p@ss\n')
+  const open = gitConfig({ ...through, proxy: hostProxy('proxy.corp:3128') }, '/etc/ca.pem', 120)
+  t.regex(open, /proxy = "http:\/\/proxy\.corp:3128"/)
+  t.notRegex(open, /proxyAuthMethod|proxySSLCAInfo|<&4/)
+  t.is(proxyCredentialText(server), null)
 })

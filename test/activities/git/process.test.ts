@@ -18,6 +18,7 @@ const scope = (signal = new AbortController().signal): GitScope => ({
   ...{ git: '/bin/sh', repository, owner: null, folder, signal },
   fileBytes: 1_000_000,
   credential: null,
+  proxyCredential: null,
   scrub: text => text.replaceAll('secret', '***'),
 })
 

@@ -1,13 +1,14 @@
 import { once } from 'node:events'
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { createServer, request, type ServerResponse } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
+import { request, type ServerResponse } from 'node:http'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import test from 'ava'
 import { KiB } from '../../../lib/bytes.ts'
 import { packageCacheRules, packageSlots } from '../../../policy/packages/cache-rules.ts'
 import { namedRegistries } from '../../../policy/packages/registries.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
+import { startConnectProxy } from '../../kit/git/connect-proxy.ts'
 import { packageRegistry } from '../../kit/hosts/package-registry.ts'
 import { get, loopbackPackages, processIn, statusOf, storedIn, testPackages } from '../../kit/hosts/packages.ts'
 import { demandRoot } from '../../kit/root.ts'
@@ -484,24 +485,30 @@ test('without a cache there is no process and no folder', async t => {
   t.is(await off.use(), null)
 })
 
-test('packages are requested through the proxy of builds', async t => {
-  const seen: string[] = []
-  const proxy = createServer().on('connect', (request, client) => {
-    seen.push(request.url ?? '')
-    const server = connect(registry.port, '127.0.0.1', () => {
-      client.write('HTTP/1.1 200 OK\r\n\r\n')
-      server.pipe(client).pipe(server)
-    })
-    for (const socket of [server, client]) socket.on('error', () => {})
-  })
-  await once(proxy.listen(0, '127.0.0.1'), 'listening')
-  t.teardown(() => void proxy.close())
-  const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
-  const { registry, base } = await scene(t, {
+test('packages are requested through the proxy of the host, and builds get nothing of its credentials', async t => {
+  const proxy = await startConnectProxy({ credentials: 'ana:p@ss' })
+  t.teardown(() => proxy.stop())
+  const through = (credentials: string) => proxy.url.replace('http://', `http://${credentials}@`)
+  const { registry, base, warnings, folder } = await scene(t, {
     named: { npm: 'http://registry.invalid/npm/', pip: null },
-    proxy: async () => ({ http: url, https: url, none: null }),
+    proxy: { http: through('ana:p%40ss'), https: null, none: null },
   })
+  proxy.servers.set('registry.invalid:80', registry.port)
   registry.publish('tiny', '1.0.0')
-  t.is((await get(`${await base()}/npm/tiny`)).status, 200)
-  t.deepEqual(seen, ['registry.invalid:80'])
+  const answers = [await get(`${await base()}/npm/tiny`)]
+  t.is(answers[0]?.status, 200)
+  const basic = Buffer.from('ana:p@ss').toString('base64')
+  const asked = { method: 'CONNECT', target: 'registry.invalid:80', authorization: `Basic ${basic}` }
+  t.deepEqual(proxy.requests, [asked])
+  const other = await scene(t, {
+    named: { npm: 'http://registry.invalid/npm/', pip: null },
+    proxy: { http: through('ana:wrong-secret'), https: null, none: null },
+  })
+  for (const path of ['/npm/tiny', '/npm/tiny/-/tiny-1.0.0.tgz']) answers.push(await get((await other.base()) + path))
+  await comesTrue(() => other.warnings.length > 0)
+  const stored = await Promise.all((await storedIn(folder)).map(name => readFile(join(folder, name), 'latin1')))
+  const seen = JSON.stringify([answers.map(({ headers, body }) => [headers, body.toString()]), stored])
+  t.regex(other.warnings.join(), /407/)
+  t.notRegex(seen + JSON.stringify([warnings, other.warnings]), /ana:|p@ss|p%40ss|wrong-secret/)
+  t.false(seen.includes(basic) || seen.includes(new URL(proxy.url).host))
 })

@@ -14,8 +14,11 @@ export interface GitServer {
   /** `host:port`, as GIT_ALLOWED_HOSTS takes it. */
   host: string
   url: string
-  /** A new repository, with a first push when files are given. Private ones want the server's token as password. */
-  repository(options?: { name?: string; files?: Files; private?: boolean }): Promise<TestRepository>
+  /**
+   * A new repository, with a first push when files are given. Private ones want the server's token as password. Its pushes name it as it is
+   * seen at another origin, if one is given.
+   */
+  repository(options?: { name?: string; files?: Files; private?: boolean; seenAt?: string }): Promise<TestRepository>
   /** Password of private repositories. */
   token: string
   /** How the server behaves from now on; assign to change. `/status-503/x.git` and `/silent/x.git` are always there. */
@@ -76,10 +79,15 @@ export async function startGitServer(): Promise<GitServer> {
     token,
     behaviour,
     requests,
-    async repository({ name = `someone/project-${randomUUID().slice(0, 8)}`, files, private: isPrivate = false } = {}) {
+    async repository({
+      name = `someone/project-${randomUUID().slice(0, 8)}`,
+      files,
+      private: isPrivate = false,
+      seenAt = `http://${host}`,
+    } = {}) {
       if (isPrivate) closed.add(`/${name}`)
-      const url = `http://${host}/${name}.git`
-      const pushUrl = url.replace('http://', `http://pusher:${pusher}@`)
+      const url = `${seenAt}/${name}.git`
+      const pushUrl = `http://pusher:${pusher}@${host}/${name}.git`
       const repository = new TestRepository(join(root, `${name}.git`), join(root, 'copies', name), url, () => pushUrl)
       await repository.create()
       if (files) await repository.push(files)

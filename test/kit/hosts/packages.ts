@@ -29,7 +29,7 @@ export async function testPackages(
   const warnings: string[] = []
   const cache = packageCache({
     ...{ folder: join(parent, 'packages'), maxBytes: 64 * MiB, freeBytes: 0 },
-    ...{ proxy: async () => null, bundle: async () => null, open: async () => {} },
+    ...{ proxy: null, bundle: async () => null, open: async () => {} },
     warn: (facts, message) =>
       void warnings.push(`${message} ${JSON.stringify({ ...facts, err: String((facts as { err?: unknown }).err) })}`),
     ...options,

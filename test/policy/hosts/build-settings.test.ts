@@ -1,6 +1,7 @@
 import test from 'ava'
 import { parseConfig } from '../../../policy/config.ts'
-import { buildSettings, proxyEndpoint, proxyFactWithout } from '../../../policy/hosts/build-settings.ts'
+import { buildSettings, proxyFactWithout } from '../../../policy/hosts/build-settings.ts'
+import { proxyEndpoint } from '../../../policy/hosts/proxy-address.ts'
 
 const loopbackNames = [
   'localhost.',
@@ -56,6 +57,21 @@ test('a proxy of the service with credentials is not given to builds, and its cr
   t.is(settings({ BUILD_PROXY: secret }).proxy?.https, secret, 'whoever sets this one means it')
   t.is(settings({ BUILD_PROXY: secret }).proxyFact.state, 'http://...@10.0.0.1:3128 (BUILD_PROXY)')
   t.is(settings({ BUILD_PROXY: 'ana:secret@10.0.0.1:3128' }).proxyFact.state, 'http://...@10.0.0.1:3128 (BUILD_PROXY)')
+})
+
+test('the cache of packages uses the proxy of the service with its credentials and on loopback, unless BUILD_PROXY says otherwise', t => {
+  const service = { HTTPS_PROXY: 'ana:se%40cret@127.0.0.1:3128', HTTP_PROXY: 'http://proxy.corp', NO_PROXY: '.corp' }
+  t.is(settings(service).proxy?.https, null)
+  t.deepEqual(settings(service).cacheProxy, {
+    https: 'http://ana:se%40cret@127.0.0.1:3128',
+    http: 'http://proxy.corp:80',
+    none: '.corp',
+  })
+  t.is(settings({ HTTPS_PROXY: 'http://localhost:3128' }).cacheProxy?.https, 'http://localhost:3128')
+  const own = { http: 'http://10.0.0.2:80', https: 'http://10.0.0.2:80', none: null }
+  t.deepEqual(settings({ ...service, BUILD_PROXY: 'http://10.0.0.2:80' }).cacheProxy, own)
+  t.is(settings({ ...service, BUILD_PROXY: 'off' }).cacheProxy, null)
+  for (const url of ['bob:#x@p:1', 'bob:50%@p:1', 'socks5://p:1']) t.is(settings({ HTTPS_PROXY: url }).cacheProxy, null)
 })
 
 test('a password with characters that end an address reaches neither builds nor people', t => {
