@@ -53,6 +53,10 @@ export interface Prepared {
   dependencies?: string
   /** The result that lies in this release's own folder `dependencies`; missing when it must not be used again. */
   installed?: Installed
+  /** What such a result that must not be used again depends on besides files that only its step knows; missing from older versions. */
+  facts?: InstallFacts
+  /** Its step ran among all files of the application, and may have read any. */
+  isOfAll?: true
   /** That result was found to be other than what was installed: no other release uses it. */
   isDamaged?: true
   /** A build without the cache was begun since, that would have used it: no other release does. */

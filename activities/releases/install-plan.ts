@@ -9,10 +9,18 @@ import { layReleaseOver } from '../overlay/process.ts'
 import { exists, lenderOf, type Prepared, type ReleaseFolders, releaseFolders } from './files.ts'
 import { checkProgram } from './program-check.ts'
 import type { Release } from './release.ts'
-import { fileIn, hasAnywhere, isEmptyFolder, namesIn } from './root-names.ts'
+import { fileIn, hasAnywhere, hasOthers, isEmptyFolder, namesIn } from './root-names.ts'
 
 /** Compilers write here: any change of the sources needs a new run. What pip and bundler install lies there too. */
 const compiledAt = '/opt/build'
+
+/** How an application changes whose dependencies are to be kept. */
+export interface KeptWith {
+  /** The step of which they must be the result; null where only image and certificates count. */
+  step: Prepared | null
+  /** Whether a file changes that the step before may have read; the configuration is for Berth alone. */
+  changesFiles: boolean
+}
 
 export interface InstallPlace {
   volume: string
@@ -20,8 +28,8 @@ export interface InstallPlace {
   app: AppRow | undefined
   owner: Owner | null
   configNames: readonly string[]
-  /** Whether what the serving release has installed may serve this one too, as the result of this step if there is one. */
-  mayKeep(step: Prepared | null): Promise<boolean>
+  /** Whether what the serving release has installed may serve this one too. */
+  mayKeep(kept: KeptWith): Promise<boolean>
   /** Stops the copying of files. */
   signal: AbortSignal
 }
@@ -29,15 +37,15 @@ export interface InstallPlace {
 /**
  * Decides the install step of a release. A whole program (a first upload, a commit, a snapshot) is installed from its own files.
  * An upload of some files keeps the dependencies of the serving release, unless it may not, brings dependency or lock files, settings of
- * their tools, a dependency file of a workspace or another runtime, or is compiled: then it is installed from a copy of the application's files with the upload laid over it. Throws
- * INVALID_MAIN, MISSING_DEPENDENCIES_FILE, and as `layReleaseOver` does.
+ * their tools, a dependency file of a workspace, another runtime, or any file where the step may read all, or is compiled: then it is
+ * installed from a copy of the application's files with the upload laid over it. Throws INVALID_MAIN,
+ * MISSING_DEPENDENCIES_FILE, and as `layReleaseOver` does.
  */
 export async function planInstall(
   release: Release,
   { volume, app, owner, configNames, mayKeep, signal }: InstallPlace,
 ): Promise<Prepared> {
   const folders = releaseFolders(volume, release.number)
-  const runtime = runtimes[release.language]
   const wanted = [...namesThatInstall(release.language), ...configNames]
   const sourceNames = await namesIn(folders.source, wanted)
   const serving = app?.release ?? 0
@@ -47,13 +55,9 @@ export async function planInstall(
   const bringsDependencyFile = release.path === '' && sourceNames.some(name => !configNames.includes(name))
   const otherRuntime = app?.language !== release.language || app.runtime_version !== release.runtimeVersion
   if (!bringsDependencyFile && !otherRuntime && !(await bringsMember(release, folders))) {
-    const mayCompile = runtime.dependencies?.at === compiledAt && (await exists(folders.files))
-    // The upload has none of the names that decide it.
-    const step = mayCompile ? await stepFor(release, folders.files, await namesIn(folders.files, wanted)) : null
-    if (step?.install === null) return step
-    const lender = await lenderOf(volume, serving)
-    if ((step === null || step.inputs) && lender !== 'lost' && (await mayKeep(step)))
-      return { install: null, dependenciesOf: lender }
+    const changesFiles = await hasOthers(folders.source, release.path === '' ? configNames : [])
+    const kept = await keptPlan(release, folders, { serving, wanted, changesFiles, mayKeep })
+    if (kept) return kept
   }
   if (!(await installsOver(release, folders, wanted, sourceNames))) return nothing
   const { number, path, ownerId: account } = release
@@ -62,6 +66,31 @@ export async function planInstall(
   // The application may have changed its files since.
   if (step.install === null) await removeWhole(volume, folders.build)
   return step
+}
+
+interface KeptTerms extends Pick<InstallPlace, 'mayKeep'> {
+  /** Number of the release that serves. */
+  serving: number
+  wanted: readonly string[]
+  changesFiles: boolean
+}
+
+/** The plan of an upload that decides nothing about the install step of the application's files, if that needs not run; null where it does. */
+async function keptPlan(
+  release: Release,
+  folders: ReleaseFolders,
+  { serving, wanted, changesFiles, mayKeep }: KeptTerms,
+): Promise<Prepared | null> {
+  const { dependencies } = runtimes[release.language]
+  const hasFiles = dependencies !== null && (await exists(folders.files))
+  const step = hasFiles ? await stepFor(release, folders.files, await namesIn(folders.files, wanted)) : null
+  const compiles = dependencies?.at === compiledAt
+  if (compiles && step?.install === null) return step
+  const readsAll = step !== null && step.install !== null && !step.inputs
+  const lender = await lenderOf(folders.volume, serving)
+  if (lender === 'lost' || (readsAll && (compiles || changesFiles))) return null
+  const isKept = await mayKeep({ step: compiles ? step : null, changesFiles })
+  return isKept ? { install: null, dependenciesOf: lender } : null
 }
 
 const nothing: Prepared = { install: null, dependenciesOf: null }

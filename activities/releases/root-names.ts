@@ -47,6 +47,17 @@ export async function hasAnywhere(path: string, isName: (name: string) => boolea
   return within(await AppFolder.open(path))
 }
 
+/** Whether a path, which must not be a link, has an entry at its root apart from these names. */
+export async function hasOthers(path: string, names: readonly string[]): Promise<boolean> {
+  const folder = await AppFolder.open(path)
+  try {
+    for await (const { name } of await folder.entries()) if (!names.includes(textOf(name))) return true
+    return false
+  } finally {
+    await folder.close()
+  }
+}
+
 /** The text of a file in a path, in which no step may be a link; null when it is no file, or larger than `maxBytes`. */
 export async function fileIn(path: string, name: string, maxBytes: number): Promise<string | null> {
   return (await bytesIn(path, name, maxBytes))?.toString('utf8') ?? null

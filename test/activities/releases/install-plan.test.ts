@@ -137,9 +137,9 @@ test('in an application with workspaces any manifest of an upload brings other d
   for (const files of [npm, pnpm]) {
     t.regex((await planned(files, member)).install ?? '', /npm/)
     t.regex((await planned(files, { 'package.json': '{}' }, { path: 'packages/a' })).install ?? '', /npm/)
-    const others = { 'packages/a/index.js': '', 'packages/a/node_modules/y/package.json': '{}' }
-    t.is((await planned(files, others)).install, null, 'nor do files without a manifest')
+    t.regex((await planned(files, { 'packages/a/index.js': '' })).install ?? '', /npm/, 'its scripts may read it')
   }
+  t.is((await planned(single, { 'packages/a/index.js': '' })).install, null)
   t.is((await planned(single, member)).install, null)
   t.is((await planned({}, member)).install, null)
 })
@@ -149,9 +149,30 @@ test('in an application with packages from its own files any manifest and archiv
     const files: Files = { 'package.json': JSON.stringify({ dependencies: { a: source } }) }
     for (const name of ['vendor/a.tgz', 'lib/a/package.json'])
       t.regex((await planned(files, { [name]: '{}' })).install ?? '', /npm/, `${source} ${name}`)
-    t.is((await planned(files, { 'lib/a/index.js': '' })).install, null, 'it is only linked')
   }
+  const folder: Files = { 'package.json': '{"dependencies":{"a":"file:lib/a"}}' }
+  t.regex((await planned(folder, { 'lib/a/index.js': '' })).install ?? '', /npm/, 'its scripts may read it')
   t.is((await planned({ 'package.json': '{"dependencies":{"a":"1"}}' }, { 'vendor/a.tgz': '' })).install, null)
+})
+
+test('where the step may read any file, each upload of one installs again, and the configuration alone does not', async t => {
+  const php = { language: 'php', runtimeVersion: '8.3', main: 'index.js' } as const
+  const cases: [Partial<Release>, Files][] = [
+    [{}, { 'package.json': '{"dependencies":{"x":"1"},"scripts":{"postinstall":"patch-package"}}' }],
+    [{}, { 'package.json': '{"dependencies":{"x":"1"}}', 'binding.gyp': '{}' }],
+    [{}, { 'package.json': '{"dependencies":{"x":"1"}}', '.npmrc': 'cafile=own.pem' }],
+    [php, { 'composer.json': '{"require":{"a/b":"1"},"autoload":{"classmap":["src"]}}' }],
+  ]
+  for (const [changes, files] of cases) {
+    const { language = 'javascript', runtimeVersion = '22' } = changes
+    const app = { release: 1, language, runtime_version: runtimeVersion } as never
+    const planOf = (source: Files, more = {}) =>
+      planned({ 'index.js': '', ...files }, source, { ...changes, ...more }, app)
+    for (const path of ['', 'patches'])
+      t.regex((await planOf({ 'x.patch': '' }, { path })).dependencies ?? '', /^installed, and not for reuse/, path)
+    t.regex((await planOf(config, { path: 'docs' })).dependencies ?? '', /^installed, and not for reuse/)
+    t.deepEqual(await planOf(config), { install: null, dependenciesOf: 1 })
+  }
 })
 
 test('a name pattern matches in a folder with very many entries', async t => {
