@@ -51,7 +51,7 @@ export async function installPrepared(
   const { inputs } = prepared
   const { dependencies, toolFolders } = runtimes[release.language]
   if (dependencies && toolFolders) return buildCompiled(host, release, folders, prepared, signal, maxSeconds)
-  const files = inputs && (await inputFiles(await installFolder(folders), inputs.files))
+  const files = inputs && (await inputFiles([await installFolder(folders)], inputs.files))
   if (!dependencies || !inputs || !files || 'because' in files)
     return installAmongAll(host, release, folders, prepared, signal, maxSeconds)
   const startedAt = performance.now()

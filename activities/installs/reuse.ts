@@ -11,7 +11,7 @@ import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
 import { buildContainer } from '../containers/spec.ts'
 import { exists, type Prepared, type ReleaseFolders, releaseFolders } from '../releases/files.ts'
-import { installFolder, type KeptWith } from '../releases/install-plan.ts'
+import type { KeptWith, PlannedOn } from '../releases/install-plan.ts'
 import type { Release } from '../releases/release.ts'
 import { digestOf, type Earlier, earlierWith, forgetResult, recordOf, resultOf } from './earlier.ts'
 import { inputFiles } from './inputs.ts'
@@ -77,7 +77,7 @@ export async function mayKeepInstalled(
   // Either nothing was installed, or older versions recorded nothing of what was not for reuse.
   if (!before) return step === null && !(await exists(releaseFolders(folders.volume, lender).dependencies))
   if (isOfAll && changesFiles) return false
-  const files = step ? await inputFiles(folders.files, step.inputs!.files) : new Map()
+  const files = step ? await inputFiles([folders.files], step.inputs!.files) : new Map()
   if ('because' in files) return false
   const facts = await factsWith(host, release, folders, step?.install ?? '', files)
   if (!facts) return false
@@ -92,7 +92,7 @@ export async function reuseInstall(
   host: AppHostOptions,
   release: Release,
   folders: ReleaseFolders,
-  plan: Prepared,
+  { plan, layers }: PlannedOn,
   terms: ReuseTerms,
 ): Promise<Prepared> {
   if (plan.install === null && plan.dependenciesOf !== null)
@@ -100,7 +100,7 @@ export async function reuseInstall(
   if (!plan.install || !plan.inputs) return plan
   const anew = (why: string): Prepared => ({ ...plan, dependencies: `installed anew: ${why}` })
   const amongAll = (why: string): Prepared => ({ ...plan, inputs: undefined, dependencies: notForReuse(why) })
-  const files = await inputFiles(await installFolder(folders), plan.inputs.files)
+  const files = await inputFiles(layers, plan.inputs.files)
   if ('because' in files) return amongAll(files.because)
   if (terms.isClean) return anew('a build without the cache was requested')
   const facts = await factsWith(host, release, folders, plan.install, files)

@@ -5,7 +5,7 @@ import type { Owner } from '../../lib/folders/owner.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { digestAhead, mayKeepInstalled, type ReuseTerms, reuseInstall } from '../installs/reuse.ts'
 import { emptySource, exists, type Prepared, type ReleaseFolders, releaseFolders, writePrepared } from './files.ts'
-import { type KeptWith, planInstall } from './install-plan.ts'
+import { type KeptWith, type PlannedOn, planInstall } from './install-plan.ts'
 import type { Release, Source } from './release.ts'
 import { bringSource } from './source.ts'
 
@@ -80,7 +80,7 @@ async function bringAndPlan(
   const configured = { ...release, ...(await bringSource(host, release, folders, owner, signal)) }
   const app = await apps.loadApp(host.db, release.appId)
   const mayKeep = async (kept: KeptWith) => !isClean && mayKeepInstalled(host, release, folders, serving, kept)
-  const where = { volume: folders.volume, app, owner, configNames: host.traits.configNames, mayKeep, signal }
-  const plan = await planInstall(configured, where)
-  return reuseInstall(host, configured, folders, plan, terms)
+  const reuse = (planned: PlannedOn) => reuseInstall(host, configured, folders, planned, terms)
+  const { configNames } = host.traits
+  return planInstall(configured, { volume: folders.volume, app, owner, configNames, mayKeep, reuse, signal })
 }

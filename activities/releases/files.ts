@@ -15,7 +15,7 @@ export function releaseFolders(volume: string, release: number) {
     root,
     /** The files that the release brings, until they are placed. */
     source: join(root, 'source'),
-    /** Sources laid over the application's files, where an upload of some files needs an install step. */
+    /** Sources laid over the application's files, or only what an install step depends on of both, where an upload of some files needs one. */
     build: join(root, 'build'),
     /** Only the files that the install step depends on, where it depends on nothing else: it runs here. */
     install: join(root, 'install'),

@@ -106,6 +106,50 @@ export async function isEmptyFolder(path: string, name: string): Promise<boolean
   }
 }
 
+/** Folders of which each lies over the next one, as `layReleaseOver` makes one of them: what is found in two is that of the first. */
+export type Layers = readonly string[]
+
+/** `namesIn` for layers. */
+export async function namesInLayers(layers: Layers, wanted: readonly string[]): Promise<string[]> {
+  const found: string[] = []
+  for (const layer of layers) found.push(...(await namesIn(layer, wanted)))
+  return [...new Set(found)]
+}
+
+/** `bytesIn` for layers. A file in the place of a folder hides what lies in that one below. */
+export async function bytesInLayers(layers: Layers, name: string, maxBytes: number): Promise<Buffer | null> {
+  for (const layer of layers) if ((await placeIn(layer, name)) !== 'missing') return bytesIn(layer, name, maxBytes)
+  return null
+}
+
+/** Whether a name at the root is an empty folder in each layer that has it. */
+export async function isEmptyInLayers(layers: Layers, name: string): Promise<boolean> {
+  for (const layer of layers)
+    if ((await placeIn(layer, name)) !== 'missing' && !(await isEmptyFolder(layer, name))) return false
+  return true
+}
+
+/** Whether a path, which must not be a link, has something of this name, or something other than a folder above it. */
+async function placeIn(path: string, name: string): Promise<'present' | 'missing' | 'obstructed'> {
+  const steps = bytesOf(name).split('/')
+  const own = steps.pop()!
+  let folder = await AppFolder.open(path)
+  try {
+    for (const step of steps) {
+      if (!(await folder.stat(step))) return 'missing'
+      const above = folder
+      folder = await above.enter(step)
+      await above.close()
+    }
+    return (await folder.stat(own)) ? 'present' : 'missing'
+  } catch (error) {
+    if (unreachable.has(codeOf(error))) return 'obstructed'
+    throw error
+  } finally {
+    await folder.close()
+  }
+}
+
 /** Whether a path below an open folder exists and is not a folder. Links are not followed. */
 export async function hasFile(root: AppFolder, path: string): Promise<boolean> {
   const names = bytesOf(path).split('/')

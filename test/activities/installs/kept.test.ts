@@ -1,7 +1,7 @@
 import { chmod, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
-import { writePrepared } from '../../../activities/releases/files.ts'
+import { exists, writePrepared } from '../../../activities/releases/files.ts'
 import type { Release } from '../../../activities/releases/release.ts'
 import { type Files, installingHosts, npmFiles, preparedOf, textIn } from '../../kit/hosts/installs.ts'
 
@@ -146,4 +146,20 @@ test('a result that is not for reuse, and depends on no other file, is kept whil
   const { facts: _, ...older } = await preparedOf(volume, trusted.release.number)
   await writePrepared(trusted.folders, older)
   t.true((await commit()).installs, 'as a version of before has recorded it')
+})
+
+test('a commit with an unchanged manifest copies no file of its application, and one with another lock file only what the step depends on', async t => {
+  t.timeout(110_000)
+  const { commit, at, volume } = await servingApp(t, npmFiles())
+  // A copy would be refused.
+  await writeFile(at('closed'), '')
+  await chmod(at('closed'), 0)
+  const { 'package.json': manifest = '', 'package-lock.json': lock = '' } = npmFiles('1.0.1')
+  const same = await commit({ 'index.js': 'x', 'package.json': manifest })
+  t.regex(same.words, /^reused from release 2,/)
+  t.false(await exists(same.folders.build))
+  const changed = await commit({ 'index.js': 'x', 'package-lock.json': lock })
+  t.is(changed.words, 'installed anew: since release 2 changed package-lock.json')
+  t.true((await preparedOf(volume, changed.release.number)).installed?.isPinned)
+  await t.throwsAsync(commit(patched('one')), { message: /closed cannot be read/ })
 })
