@@ -259,30 +259,33 @@ test.serial('a failed push is retried with the same commit, once, and after a ne
   await refused(t, retry(made!.operationId), /application was deleted/)
 })
 
-test.serial('berth ops retry --clean and --force, as they are typed, mean what they say, and neither is the default', async t => {
-  const { db, url } = await database
-  const { push, fail } = await shop(db)
-  const settings = { DATABASE_URL: url, BERTH_DATA: ownFolder(t), TEMPORAL_ADDRESS: '127.0.0.1:9' }
-  const retry = (id: string, ...flags: string[]) =>
-    operatorHere([opsCommand], settings, 'ops', 'retry', id, '--json', ...flags)
-  for (const [flags, isClean] of [
-    [[], false],
-    [['--clean'], true],
-  ] as const) {
-    const deploy = await push('a'.repeat(40))
-    await fail(deploy)
-    const { stdout, stderr } = await retry(deploy.operationId, ...flags)
-    t.is(stderr, '')
-    const { deployment, operation } = (await readOperationStory(db, JSON.parse(stdout).operation, 5))!
-    t.is(deployment?.no_cache, isClean)
-    await fail({ operationId: operation.id, deploymentId: deployment!.id })
-  }
-  const older = await push('b'.repeat(40))
-  await fail(older)
-  await push('c'.repeat(40))
-  for (const flags of [[], ['--clean']]) t.regex((await retry(older.operationId, ...flags)).stderr, /--force/)
-  t.is((await retry(older.operationId, '--force')).code, 0)
-})
+test.serial(
+  'berth ops retry --clean and --force, as they are typed, mean what they say, and neither is the default',
+  async t => {
+    const { db, url } = await database
+    const { push, fail } = await shop(db)
+    const settings = { DATABASE_URL: url, BERTH_DATA: ownFolder(t), TEMPORAL_ADDRESS: '127.0.0.1:9' }
+    const retry = (id: string, ...flags: string[]) =>
+      operatorHere([opsCommand], settings, 'ops', 'retry', id, '--json', ...flags)
+    for (const [flags, isClean] of [
+      [[], false],
+      [['--clean'], true],
+    ] as const) {
+      const deploy = await push('a'.repeat(40))
+      await fail(deploy)
+      const { stdout, stderr } = await retry(deploy.operationId, ...flags)
+      t.is(stderr, '')
+      const { deployment, operation } = (await readOperationStory(db, JSON.parse(stdout).operation, 5))!
+      t.is(deployment?.no_cache, isClean)
+      await fail({ operationId: operation.id, deploymentId: deployment!.id })
+    }
+    const older = await push('b'.repeat(40))
+    await fail(older)
+    await push('c'.repeat(40))
+    for (const flags of [[], ['--clean']]) t.regex((await retry(older.operationId, ...flags)).stderr, /--force/)
+    t.is((await retry(older.operationId, '--force')).code, 0)
+  },
+)
 
 test.serial('a retry with --clean installs anew, and so does a retry of one that did', async t => {
   const { db } = await database

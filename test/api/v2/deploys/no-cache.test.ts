@@ -32,25 +32,28 @@ test('a commit or creation with no_cache is stored as one that installs anew, an
   t.is((await commit('?no_cache=true', key)).body.code, 'IDEMPOTENCY_KEY_REUSED')
 })
 
-test.serial('berth deploy --no-cache, as it is typed, creates or updates an application that installs anew, and without it none', async t => {
-  const path = join(ownFolder(t), 'app.zip')
-  writeFileSync(path, appZip({}))
-  // It ends at once, as nothing runs the deployment here.
-  const deploy = (key: string, ...flags: string[]) =>
-    operatorHere([deployCommand], {}, 'deploy', path, '--url', api().url, '--key', key, '--wait', '0', ...flags)
-  for (const [flags, isClean] of [
-    [['--no-cache'], true],
-    [[], false],
-  ] as const) {
-    const ben = await api().makeUser()
-    await deploy(ben.key, ...flags)
-    const created = await api().db('apps').where({ owner_id: ben.id }).first()
-    t.is((await newest(created.id)).no_cache, isClean)
-    const ana = await api().makeUser()
-    const app = await api().makeApp(ana)
-    await deploy(ana.key, '--app', app.id, ...flags)
-    const committed = await newest(app.id)
-    t.is(committed.release, 2)
-    t.is(committed.no_cache, isClean)
-  }
-})
+test.serial(
+  'berth deploy --no-cache, as it is typed, creates or updates an application that installs anew, and without it none',
+  async t => {
+    const path = join(ownFolder(t), 'app.zip')
+    writeFileSync(path, appZip({}))
+    // It ends at once, as nothing runs the deployment here.
+    const deploy = (key: string, ...flags: string[]) =>
+      operatorHere([deployCommand], {}, 'deploy', path, '--url', api().url, '--key', key, '--wait', '0', ...flags)
+    for (const [flags, isClean] of [
+      [['--no-cache'], true],
+      [[], false],
+    ] as const) {
+      const ben = await api().makeUser()
+      await deploy(ben.key, ...flags)
+      const created = await api().db('apps').where({ owner_id: ben.id }).first()
+      t.is((await newest(created.id)).no_cache, isClean)
+      const ana = await api().makeUser()
+      const app = await api().makeApp(ana)
+      await deploy(ana.key, '--app', app.id, ...flags)
+      const committed = await newest(app.id)
+      t.is(committed.release, 2)
+      t.is(committed.no_cache, isClean)
+    }
+  },
+)
