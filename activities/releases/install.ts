@@ -15,7 +15,7 @@ import { keepDependencies, type Prepared, type ReleaseFolders } from './files.ts
 import { installFolder } from './install-plan.ts'
 import type { Release } from './release.ts'
 
-export interface PlannedInstall extends Pick<Prepared, 'writtenLock' | 'isClean'> {
+interface PlannedInstall extends Pick<Prepared, 'writtenLock' | 'isClean'> {
   /** Shell text. */
   install: string
   /** Records in what the step runs. */

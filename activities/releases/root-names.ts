@@ -64,7 +64,7 @@ export async function fileIn(path: string, name: string, maxBytes: number): Prom
 }
 
 /** `fileIn` as bytes. */
-export async function bytesIn(path: string, name: string, maxBytes: number): Promise<Buffer | null> {
+async function bytesIn(path: string, name: string, maxBytes: number): Promise<Buffer | null> {
   const steps = bytesOf(name).split('/')
   const own = steps.pop()!
   const folder = steps.length > 0 ? await openFolder(path, steps).catch(unlessUnreachable) : await AppFolder.open(path)
@@ -88,7 +88,7 @@ export async function bytesIn(path: string, name: string, maxBytes: number): Pro
 }
 
 /** Whether a name at the root of a path, which must not be a link, is a folder without entries; dependencies are mounted at such ones. */
-export async function isEmptyFolder(path: string, name: string): Promise<boolean> {
+async function isEmptyFolder(path: string, name: string): Promise<boolean> {
   const root = await AppFolder.open(path)
   try {
     const folder = await root.enter(bytesOf(name))
