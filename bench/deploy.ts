@@ -12,11 +12,11 @@ import { inTurn, quantile, verdict } from './kit/sides.ts'
  * engine calls. Each row in turn with the floor, in one run, on one machine; a host that has deployed before. The rows with dependencies
  * need a registry of packages.
  */
-const allRows = 'upload,answer,commit,manifest,first,second,code,lock,many,restart,together'
+const allRows = 'upload,answer,commit,manifest,first,second,code,lock,many,unchanged,restart,together'
 const usage = `npx tsx bench/deploy.ts [options]
   --rounds 15       of each row; two more warm up
   --rows a,b        only these: ${allRows}
-  --files 50000     of the application of the row "many"
+  --files 50000     of the applications of the rows "many" and "unchanged"
   --together 50     applications that are changed at once
   --turns 2         how often they are changed in either order`
 
@@ -73,6 +73,7 @@ function rowsOf(apps: BenchApps) {
   const commit = (files: () => Record<string, string>) => (app: BenchApp | undefined) =>
     apps.commit(app!, files(), newText())
   let large: BenchApp | undefined
+  let dependent: BenchApp | undefined
   return {
     upload: { title: 'POST /v2/apps, one file', goal: 250, measure: upload({}) },
     answer: {
@@ -132,6 +133,17 @@ function rowsOf(apps: BenchApps) {
       measure: commit(() => ({})),
       keeps: true,
     },
+    unchanged: {
+      title: `POST commit, one of ${values.files} files and an unchanged manifest with dependencies`,
+      goal: 500,
+      before: async () => {
+        dependent ??= await applicationOf(apps, Number(values.files), lockedManifest('unchanged'))
+        await sleep(retiredMs)
+        return dependent
+      },
+      measure: commit(() => lockedManifest('unchanged')),
+      keeps: true,
+    },
   } satisfies Record<string, Row>
 }
 
@@ -142,8 +154,8 @@ const pauseMs = 3000
 const retiredMs = 5000
 
 /** Uploads hold 20,000 files at most. */
-async function applicationOf(apps: BenchApps, files: number): Promise<BenchApp> {
-  const app = await apps.deploy({}, newText())
+async function applicationOf(apps: BenchApps, files: number, manifest: Record<string, string> = {}): Promise<BenchApp> {
+  const app = await apps.deploy(manifest, newText())
   const perUpload = 10_000
   for (let from = 0; from < files; from += perUpload) {
     const names = Array.from(

@@ -34,7 +34,8 @@ export interface ServedName {
   host: string
   /**
    * Host names of routes, at least one; after `@` the application that the route must lead to. Those without such a route, or with port 0,
-   * get no requests; one that ends in `!` is unhealthy, and gets none while another member is ready.
+   * get no requests; one that ends in `?` is not known to be healthy yet, and gets none while one without a mark is ready; one that ends in
+   * `!` is unhealthy, and gets none while any other is.
    */
   members: string[]
 }
@@ -54,7 +55,7 @@ export function assertName({ host, members }: ServedName): void {
 }
 
 /** A member as it is while it is healthy. */
-export const withoutMark = (member: string): string => member.replace(/!$/, '')
+export const withoutMark = (member: string): string => member.replace(/[!?]$/, '')
 
 function isMember(member: string): boolean {
   const [host = '', app, ...rest] = withoutMark(member).split('@')

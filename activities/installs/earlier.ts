@@ -2,7 +2,14 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { installRules, isFresh } from '../../policy/hosts/installs.ts'
-import { exists, type Installed, readPrepared, releaseFolders, writePrepared } from '../releases/files.ts'
+import {
+  exists,
+  type Installed,
+  type Prepared,
+  readPrepared,
+  releaseFolders,
+  writePrepared,
+} from '../releases/files.ts'
 import type { Snapshots } from '../snapshots/port.ts'
 import { enterReading } from './slots.ts'
 
@@ -15,11 +22,19 @@ export interface Earlier {
 /** Why a result is not used again: it is damaged, or a build without the cache was started since. */
 type Forgotten = 'damaged' | 'forsaken'
 
-/** The result that a release uses, its own or that of an earlier one; null when there is none that could be used again. */
-export async function resultOf(volume: string, release: number): Promise<Earlier | Forgotten | null> {
+/** The record of what a release uses, which it or an earlier one has installed; null without one. */
+export async function recordOf(
+  volume: string,
+  release: number,
+): Promise<{ release: number; prepared: Prepared | null }> {
   const own = await readPrepared(releaseFolders(volume, release))
   const lender = own?.dependenciesOf ?? release
-  const prepared = lender === release ? own : await readPrepared(releaseFolders(volume, lender))
+  return { release: lender, prepared: lender === release ? own : await readPrepared(releaseFolders(volume, lender)) }
+}
+
+/** The result that a release uses, its own or that of an earlier one; null when there is none that could be used again. */
+export async function resultOf(volume: string, release: number): Promise<Earlier | Forgotten | null> {
+  const { release: lender, prepared } = await recordOf(volume, release)
   if (prepared?.isDamaged) return 'damaged'
   if (prepared?.isForsaken) return 'forsaken'
   return prepared?.installed ? { release: lender, installed: prepared.installed } : null

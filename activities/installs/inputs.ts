@@ -7,18 +7,18 @@ import { because } from '../../policy/runtimes/root-texts.ts'
 import { ignore } from '../app-files/folder.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import type { ReleaseFolders } from '../releases/files.ts'
-import { bytesIn } from '../releases/root-names.ts'
+import { bytesInLayers, type Layers } from '../releases/root-names.ts'
 
-/** The bytes of the files in a folder that a step depends on, by name; or why they cannot be looked into. */
+/** The bytes of the files that a step depends on, by name; or why they cannot be looked into. */
 export async function inputFiles(
-  folder: string,
+  layers: Layers,
   names: readonly string[],
 ): Promise<ReadonlyMap<string, Buffer> | { because: string }> {
   const { inputBytes, allInputBytes } = installRules
   const files = new Map<string, Buffer>()
   let total = 0
   for (const name of names) {
-    const bytes = await bytesIn(folder, name, inputBytes)
+    const bytes = await bytesInLayers(layers, name, inputBytes)
     if (!bytes) return because(`${name} is missing, or larger than ${inputBytes / MiB} MiB`)
     total += bytes.length
     if (total > allInputBytes) return because(`the files that it depends on are larger than ${allInputBytes / MiB} MiB`)
@@ -27,16 +27,17 @@ export async function inputFiles(
   return files
 }
 
-/** Creates the folder `install` of a release with exactly these files; removes what a killed attempt left. */
+/** Creates a folder of a release with exactly these files; removes what a killed attempt left. */
 export async function layInputs(
   folders: ReleaseFolders,
   files: ReadonlyMap<string, Buffer>,
   owner: Owner | null,
+  into: 'build' | 'install' = 'install',
 ): Promise<void> {
-  await emptyFolder(folders, 'install', owner)
+  await emptyFolder(folders, into, owner)
   for (const [name, bytes] of files) {
-    await makeFolders(folders.install, dirname(name), owner)
-    const file = await open(join(folders.install, name), 'wx', 0o644)
+    await makeFolders(folders[into], dirname(name), owner)
+    const file = await open(join(folders[into], name), 'wx', 0o644)
     try {
       await file.writeFile(bytes)
       if (owner) await file.chown(owner.uid, owner.gid)
@@ -56,10 +57,10 @@ async function makeFolders(root: string, path: string, owner: Owner | null): Pro
   }
 }
 
-/** Makes a folder of a release, `install` or `tools`, an empty one, which belongs to the application. */
+/** Makes a folder of a release an empty one, which belongs to the application. */
 export async function emptyFolder(
   folders: ReleaseFolders,
-  name: 'install' | 'tools',
+  name: 'build' | 'install' | 'tools',
   owner: Owner | null,
 ): Promise<void> {
   await removeWhole(folders.volume, folders[name])

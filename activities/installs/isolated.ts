@@ -5,11 +5,18 @@ import { installRules, notForReuse, shortWords } from '../../policy/hosts/instal
 import { namesForInstall, runtimes } from '../../policy/runtimes.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import { buildTraits } from '../builds/build-traits.ts'
-import { buildContainerName } from '../containers/spec.ts'
+import { buildContainerName, type HostTraits } from '../containers/spec.ts'
 import { isRefusal } from '../failures.ts'
 import type { AppHostOptions } from '../hosts/app-host-options.ts'
 import { exists, type Prepared, type ReleaseFolders, writePrepared } from '../releases/files.ts'
-import { finishInstall, installRelease, readyInstall, runInstall, tooSlow } from '../releases/install.ts'
+import {
+  finishInstall,
+  installRelease,
+  type ReadyInstall,
+  readyInstall,
+  runInstall,
+  tooSlow,
+} from '../releases/install.ts'
 import { installFolder } from '../releases/install-plan.ts'
 import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
@@ -44,9 +51,9 @@ export async function installPrepared(
   const { inputs } = prepared
   const { dependencies, toolFolders } = runtimes[release.language]
   if (dependencies && toolFolders) return buildCompiled(host, release, folders, prepared, signal, maxSeconds)
-  const files = inputs && (await inputFiles(await installFolder(folders), inputs.files))
+  const files = inputs && (await inputFiles([await installFolder(folders)], inputs.files))
   if (!dependencies || !inputs || !files || 'because' in files)
-    return installRelease(host, release, folders, prepared, signal, maxSeconds)
+    return installAmongAll(host, release, folders, prepared, signal, maxSeconds)
   const startedAt = performance.now()
   const needsMore = await installAlone(host, release, folders, { prepared, inputs, files }, signal, maxSeconds)
   if (!needsMore) return
@@ -54,10 +61,32 @@ export async function installPrepared(
   if (seconds <= 0) throw needsMore.failure ?? tooSlow(maxSeconds)
   await removeWhole(folders.volume, folders.install)
   // The next attempt at this step sees all files from its start.
-  const { inputs: _, ...plan } = prepared
-  await writePrepared(folders, { ...plan, ...(needsMore.key && { needsMore: { ...needsMore, key: needsMore.key } }) })
+  const { inputs: _, ...rest } = prepared
+  const plan = { ...rest, ...(needsMore.key && { needsMore: { ...needsMore, key: needsMore.key } }) }
+  await writePrepared(folders, plan)
   await recordNotForReuse(host, release, needsMore.because)
-  await installRelease(host, release, folders, prepared, signal, seconds)
+  await installAmongAll(host, release, folders, plan, signal, seconds)
+}
+
+/** Runs the step among all files, and records before it on what else its result depends: a commit that changes neither keeps it. */
+async function installAmongAll(
+  host: AppHostOptions,
+  release: Release,
+  folders: ReleaseFolders,
+  plan: Planned,
+  signal: AbortSignal,
+  seconds: number,
+): Promise<void> {
+  const beforeRun = async ({ spec, imageId }: ReadyInstall, { caBundle }: HostTraits) => {
+    const certificates = await certificatesIn(caBundle)
+    const on = { release, spec, architecture: process.arch, certificates, files: new Map() }
+    await writePrepared(folders, {
+      ...plan,
+      isOfAll: true,
+      ...(imageId && { facts: installFacts({ ...on, imageId }) }),
+    })
+  }
+  await installRelease(host, release, folders, { ...plan, beforeRun }, signal, seconds)
 }
 
 /** Runs the step with these files only. Resolves to why it needs more, if it does: with the key for which that is so, or how it has failed. */
@@ -94,6 +123,7 @@ async function installAlone(
   const at = new Date()
   if (shown.leftOut) await recordNotForReuse(host, release, shown.leftOut)
   if (!outputDigest || !facts || !key || shown.leftOut) {
+    if (facts) await writePrepared(folders, { ...prepared, facts })
     await finishInstall(host, release, folders, folders.install)
     return null
   }

@@ -10,10 +10,10 @@ import { removeWhole } from '../app-files/trash.ts'
 import { buildTraits } from '../builds/build-traits.ts'
 import { buildContainer } from '../containers/spec.ts'
 import type { AppHostOptions } from '../hosts/app-host-options.ts'
-import { type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from '../releases/files.ts'
-import { installFolder } from '../releases/install-plan.ts'
+import { exists, type Prepared, type ReleaseFolders, releaseFolders } from '../releases/files.ts'
+import type { KeptWith, PlannedOn } from '../releases/install-plan.ts'
 import type { Release } from '../releases/release.ts'
-import { type Earlier, earlierWith, forgetResult, installDigestOf, resultOf } from './earlier.ts'
+import { type Earlier, earlierWith, forgetResult, installDigestOf, recordOf, resultOf } from './earlier.ts'
 import { inputFiles } from './inputs.ts'
 import { certificatesIn, type InstallDependsOn, installFacts, installKey } from './key.ts'
 import { unpackStored } from './stored.ts'
@@ -60,25 +60,28 @@ export async function digestAhead(
 
 /**
  * Whether what the serving release has installed may serve this one too, which brings no dependency files: everything that it depends on
- * besides files is as it was. For a result that was not for reuse these facts are unknown, and it stays. No digest is made: a small commit would wait for
- * nothing else, and the program that serves uses these files too. Where a language may also compile there is a step for the application's
- * files: then the result must be one of exactly that.
+ * besides files is as it was, and no file changes where its step may have read any. No digest is made: a small commit would wait for
+ * nothing else, and the program that serves uses these files too. Where `step` is given the result must be one of exactly that.
  */
 export async function mayKeepInstalled(
   host: AppHostOptions,
   release: Release,
   folders: ReleaseFolders,
   serving: number,
-  step: Prepared | null,
+  { step, changesFiles }: KeptWith,
 ): Promise<boolean> {
-  const result = serving > 0 ? await resultOf(folders.volume, serving) : null
-  if (typeof result === 'string') return false
-  if (!result) return step === null
-  const files = step ? await inputFiles(folders.files, step.inputs!.files) : new Map()
+  const { release: lender, prepared } = await recordOf(folders.volume, serving)
+  if (prepared?.isDamaged || prepared?.isForsaken) return false
+  const { installed, isOfAll } = prepared ?? {}
+  const before = installed?.facts ?? prepared?.facts
+  // Either nothing was installed, or older versions recorded nothing of what was not for reuse.
+  if (!before) return step === null && !(await exists(releaseFolders(folders.volume, lender).dependencies))
+  if (isOfAll && changesFiles) return false
+  const files = step ? await inputFiles([folders.files], step.inputs!.files) : new Map()
   if ('because' in files) return false
   const facts = await factsWith(host, release, folders, step?.install ?? '', files)
   if (!facts) return false
-  return step ? installKey(facts) === result.installed.key : isSameApartFromFiles(result.installed.facts, facts)
+  return step ? installKey(facts) === installed?.key : isSameApartFromFiles(before, facts)
 }
 
 /**
@@ -89,7 +92,7 @@ export async function reuseInstall(
   host: AppHostOptions,
   release: Release,
   folders: ReleaseFolders,
-  plan: Prepared,
+  { plan, layers }: PlannedOn,
   terms: ReuseTerms,
 ): Promise<Prepared> {
   if (plan.install === null && plan.dependenciesOf !== null)
@@ -97,7 +100,7 @@ export async function reuseInstall(
   if (!plan.install || !plan.inputs) return plan
   const anew = (why: string): Prepared => ({ ...plan, dependencies: `installed anew: ${why}` })
   const amongAll = (why: string): Prepared => ({ ...plan, inputs: undefined, dependencies: notForReuse(why) })
-  const files = await inputFiles(await installFolder(folders), plan.inputs.files)
+  const files = await inputFiles(layers, plan.inputs.files)
   if ('because' in files) return amongAll(files.because)
   if (terms.isClean) return anew('a build without the cache was requested')
   const facts = await factsWith(host, release, folders, plan.install, files)
@@ -125,7 +128,7 @@ export async function reuseInstall(
   if (stored === 'damaged') return anew(firstFault ?? 'the stored result was damaged')
   if (stored) return { install: null, dependenciesOf: null, ...stored }
   if (firstFault) return anew(firstFault)
-  const { needsMore } = (await readPrepared(releaseFolders(folders.volume, terms.serving))) ?? {}
+  const { needsMore } = (await recordOf(folders.volume, terms.serving)).prepared ?? {}
   if (needsMore?.key === key) return { ...amongAll(needsMore.because), needsMore }
   const before = await resultOf(folders.volume, terms.serving)
   if (before === 'damaged') return anew('the earlier result was damaged')

@@ -5,7 +5,7 @@ import type { Owner } from '../../lib/folders/owner.ts'
 import type { AppHostOptions } from '../hosts/app-host-options.ts'
 import { digestAhead, mayKeepInstalled, type ReuseTerms, reuseInstall } from '../installs/reuse.ts'
 import { emptySource, exists, type Prepared, type ReleaseFolders, releaseFolders, writePrepared } from './files.ts'
-import { planInstall } from './install-plan.ts'
+import { type KeptWith, type PlannedOn, planInstall } from './install-plan.ts'
 import type { Release, Source } from './release.ts'
 import { bringSource } from './source.ts'
 
@@ -79,8 +79,8 @@ async function bringAndPlan(
   const { isClean, serving, signal } = terms
   const configured = { ...release, ...(await bringSource(host, release, folders, owner, signal)) }
   const app = await apps.loadApp(host.db, release.appId)
-  const mayKeep = async (step: Prepared | null) => !isClean && mayKeepInstalled(host, release, folders, serving, step)
-  const where = { volume: folders.volume, app, owner, configNames: host.traits.configNames, mayKeep, signal }
-  const plan = await planInstall(configured, where)
-  return reuseInstall(host, configured, folders, plan, terms)
+  const mayKeep = async (kept: KeptWith) => !isClean && mayKeepInstalled(host, release, folders, serving, kept)
+  const reuse = (planned: PlannedOn) => reuseInstall(host, configured, folders, planned, terms)
+  const { configNames } = host.traits
+  return planInstall(configured, { volume: folders.volume, app, owner, configNames, mayKeep, reuse, signal })
 }

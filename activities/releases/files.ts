@@ -15,7 +15,7 @@ export function releaseFolders(volume: string, release: number) {
     root,
     /** The files that the release brings, until they are placed. */
     source: join(root, 'source'),
-    /** Sources laid over the application's files, where an upload of some files needs an install step. */
+    /** Sources laid over the application's files, or only what an install step depends on of both, where an upload of some files needs one. */
     build: join(root, 'build'),
     /** Only the files that the install step depends on, where it depends on nothing else: it runs here. */
     install: join(root, 'install'),
@@ -53,6 +53,10 @@ export interface Prepared {
   dependencies?: string
   /** The result that lies in this release's own folder `dependencies`; missing when it must not be used again. */
   installed?: Installed
+  /** What such a result that must not be used again depends on besides files that only its step knows; missing from older versions. */
+  facts?: InstallFacts
+  /** Its step ran among all files of the application, and may have read any. */
+  isOfAll?: true
   /** That result was found to be other than what was installed: no other release uses it. */
   isDamaged?: true
   /** A build without the cache, which would have used it, was started since: no other release uses it. */

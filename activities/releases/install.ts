@@ -15,17 +15,26 @@ import { keepDependencies, type Prepared, type ReleaseFolders } from './files.ts
 import { installFolder } from './install-plan.ts'
 import type { Release } from './release.ts'
 
+interface PlannedInstall extends Pick<Prepared, 'writtenLock' | 'isClean'> {
+  /** Shell text. */
+  install: string
+  /** Records in what the step runs. */
+  beforeRun?(ready: ReadyInstall, traits: HostTraits): Promise<void>
+}
+
 /** Runs the install step of a release among all its files, to its end. Throws BUILD_FAILED when it fails or exceeds its time. */
 export async function installRelease(
   host: AppHostOptions,
   release: Release,
   folders: ReleaseFolders,
-  { install, writtenLock, isClean = false }: { install: string } & Pick<Prepared, 'writtenLock' | 'isClean'>,
+  { install, writtenLock, isClean = false, beforeRun }: PlannedInstall,
   signal: AbortSignal,
   seconds: number = installSeconds,
 ): Promise<void> {
   const folder = await installFolder(folders)
-  const ready = await readyInstall(host, release, { install, folder, traits: await buildTraits(host) })
+  const traits = await buildTraits(host)
+  const ready = await readyInstall(host, release, { install, folder, traits })
+  await beforeRun?.(ready, traits)
   await runInstall(host, release, { ...ready, folder, isClean }, signal, seconds)
   if (writtenLock) await removeWhole(folders.volume, join(folder, writtenLock))
   if (runtimes[release.language].dependencies) await finishInstall(host, release, folders, folder)

@@ -48,13 +48,24 @@ export async function hasAnywhere(path: string, isName: (name: string) => boolea
   return within(await AppFolder.open(path))
 }
 
+/** Whether a path, which must not be a link, has an entry at its root apart from these names. */
+export async function hasOthers(path: string, names: readonly string[]): Promise<boolean> {
+  const folder = await AppFolder.open(path)
+  try {
+    for await (const { name } of await folder.entries()) if (!names.includes(nameText(name))) return true
+    return false
+  } finally {
+    await folder.close()
+  }
+}
+
 /** The text of a file in a path, in which no step may be a link; null when it is no file, or larger than `maxBytes`. */
 export async function fileIn(path: string, name: string, maxBytes: number): Promise<string | null> {
   return (await bytesIn(path, name, maxBytes))?.toString('utf8') ?? null
 }
 
 /** `fileIn` as bytes. */
-export async function bytesIn(path: string, name: string, maxBytes: number): Promise<Buffer | null> {
+async function bytesIn(path: string, name: string, maxBytes: number): Promise<Buffer | null> {
   const steps = nameBytes(name).split('/')
   const own = steps.pop()!
   const folder = steps.length > 0 ? await openFolder(path, steps).catch(unlessUnreachable) : await AppFolder.open(path)
@@ -78,7 +89,7 @@ export async function bytesIn(path: string, name: string, maxBytes: number): Pro
 }
 
 /** Whether a name at the root of a path, which must not be a link, is a folder without entries; dependencies are mounted at such ones. */
-export async function isEmptyFolder(path: string, name: string): Promise<boolean> {
+async function isEmptyFolder(path: string, name: string): Promise<boolean> {
   const root = await AppFolder.open(path)
   try {
     const folder = await root.enter(nameBytes(name))
@@ -93,6 +104,50 @@ export async function isEmptyFolder(path: string, name: string): Promise<boolean
     throw error
   } finally {
     await root.close()
+  }
+}
+
+/** Folders of which each lies over the next one, as `layReleaseOver` makes one of them: what is found in two is that of the first. */
+export type Layers = readonly string[]
+
+/** `namesIn` for layers. */
+export async function namesInLayers(layers: Layers, wanted: readonly string[]): Promise<string[]> {
+  const found: string[] = []
+  for (const layer of layers) found.push(...(await namesIn(layer, wanted)))
+  return [...new Set(found)]
+}
+
+/** `bytesIn` for layers. A file in the place of a folder hides what lies in that one below. */
+export async function bytesInLayers(layers: Layers, name: string, maxBytes: number): Promise<Buffer | null> {
+  for (const layer of layers) if ((await placeIn(layer, name)) !== 'missing') return bytesIn(layer, name, maxBytes)
+  return null
+}
+
+/** Whether a name at the root is an empty folder in each layer that has it. */
+export async function isEmptyInLayers(layers: Layers, name: string): Promise<boolean> {
+  for (const layer of layers)
+    if ((await placeIn(layer, name)) !== 'missing' && !(await isEmptyFolder(layer, name))) return false
+  return true
+}
+
+/** Whether a path, which must not be a link, has something of this name, or something other than a folder above it. */
+async function placeIn(path: string, name: string): Promise<'present' | 'missing' | 'obstructed'> {
+  const steps = nameBytes(name).split('/')
+  const own = steps.pop()!
+  let folder = await AppFolder.open(path)
+  try {
+    for (const step of steps) {
+      if (!(await folder.stat(step))) return 'missing'
+      const above = folder
+      folder = await above.enter(step)
+      await above.close()
+    }
+    return (await folder.stat(own)) ? 'present' : 'missing'
+  } catch (error) {
+    if (unreachable.has(codeOf(error))) return 'obstructed'
+    throw error
+  } finally {
+    await folder.close()
   }
 }
 

@@ -4,14 +4,14 @@ import type { CertificateRow, DomainRow } from './domain-rows.ts'
 /** A custom name that proxies serve, and the applications behind it in the order of their subdomains. */
 export interface ServedDomain {
   hostname: string
-  members: { id: string; subdomain: string; unhealthy: boolean }[]
+  members: { id: string; subdomain: string; health: 'healthy' | 'unknown' | 'unhealthy' }[]
 }
 
-/** Every proved custom name with its applications, or those of some names. When `unhealthy` changes, the trigger apps_domain_updated notes it. */
+/** Every proved custom name with its applications, or those of some names. When `health` changes, the trigger apps_domain_updated notes it. */
 export async function listServedDomains(db: Db, hostnames?: readonly string[]): Promise<ServedDomain[]> {
   const { rows } = await db.raw(
     `select d.hostname, jsonb_agg(jsonb_build_object('id', a.id, 'subdomain', a.subdomain,
-                'unhealthy', coalesce(a.health->>'status' = 'unhealthy' and a.health_path is not null and a.status = 'running', false)) order by a.subdomain) as members
+                'health', member_health(a.health, a.health_path, a.status)) order by a.subdomain) as members
        from domains d join apps a on a.custom_domain = d.hostname and a.subdomain is not null and not a.accepting
       where d.proved_at is not null and d.owner_id is not null
         and (:hostnames::text[] is null or d.hostname = any(:hostnames::text[]))

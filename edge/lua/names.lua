@@ -1,6 +1,7 @@
 -- Custom host names: host name -> its members, which are host names of routes. Where an application runs stands in its route alone, so
 -- nothing here changes with a start, a deploy or a boot. After `@` a member names the application that its route must lead to: a subdomain
--- may be given to another account before its member is taken off. A member that ends in `!` is unhealthy.
+-- may be given to another account before its member is taken off. A member that ends in `!` is unhealthy, one that ends in `?` not
+-- known to be healthy yet.
 local journal = require 'journal'
 
 local LINE = '^{"host":"([a-z0-9.-]+)","members":%[(.-)%]}$'
@@ -13,7 +14,7 @@ end
 local function listed(text)
   local names = {}
   for part in (text .. ','):gmatch('([^,]*),') do
-    local name = part:match('^"([a-z0-9.-]+!?)"$') or part:match('^"([a-z0-9.-]+@[%w_-]+!?)"$')
+    local name = part:match('^"([a-z0-9.-]+[!?]?)"$') or part:match('^"([a-z0-9.-]+@[%w_-]+[!?]?)"$')
     if not name then return nil end
     names[#names + 1] = name
   end
@@ -31,19 +32,19 @@ local function parse(line)
 end
 
 local function take_apart(value)
-  local members, apps, unhealthy = {}, {}, {}
+  local members, apps, marks = {}, {}, {}
   for member in value:gmatch('[^,]+') do
-    local route, app, mark = member:match('^([^@!]+)@?([^!]*)(!?)$')
+    local route, app, mark = member:match('^([^@!?]+)@?([^!?]*)([!?]?)$')
     members[#members + 1] = route
     if app ~= '' then apps[route] = app end
-    if mark ~= '' then unhealthy[route] = true end
+    if mark ~= '' then marks[route] = mark end
   end
-  return { members = members, apps = apps, unhealthy = unhealthy }
+  return { members = members, apps = apps, marks = marks }
 end
 
 local M = { table = journal.new { name = 'names', parse = parse, record = record, take_apart = take_apart } }
 
--- The `members` of a custom name, `apps` that they must be and which are `unhealthy`, by member; or nil. Not to be changed.
+-- The `members` of a custom name, `apps` that they must be and `marks`, by member; or nil. Not to be changed.
 function M.find(host)
   return M.table:find(host)
 end

@@ -13,10 +13,12 @@ local M = {}
 
 local REST_SECONDS = 2
 local HELD = routes.HELD
--- Added to a member's load, and more than any load: one whose checks fail is chosen only without one that is ready, and one that rests
--- only without both, for an unhealthy program still answers and a dead one delays a visitor. One whose route is held, or that is closed
--- for maintenance, is chosen only without any of these, and never for a second try.
-local IS_UNHEALTHY, RESTS, IS_AWAY = 1e6, 1e7, 1e9
+-- Added to a member's load, and more than any load: one that has not passed a check yet is chosen only without one that is ready, one whose
+-- checks fail only without both, and one that rests only without these, for an unhealthy program still answers and a dead one delays a
+-- visitor. One whose route is held, or that is closed for maintenance, is chosen only without any of these, and never for a second try.
+local RESTS, IS_AWAY = 1e8, 1e9
+local IS_UNKNOWN = 1e6
+local MARKED = { ['?'] = IS_UNKNOWN, ['!'] = 1e7 }
 
 local function key_of(address, port)
   return 'rest ' .. address .. ' ' .. port
@@ -35,7 +37,7 @@ local function load_of(name, member, tried)
   if not app or wanted and wanted ~= app then return nil end
   if port == HELD or settings.is_closed(member, app) then return not tried and IS_AWAY or nil end
   local rest = resting:get(key_of(address, port)) and RESTS or 0
-  return connections.count(app) + rest + (name.unhealthy[member] and IS_UNHEALTHY or 0)
+  return connections.count(app) + rest + (MARKED[name.marks[member]] or 0)
 end
 
 -- The lightest of `count` members from `first` on, with its load. Of equals each is as likely: the first one would get the shares of
@@ -63,7 +65,7 @@ function M.choose(host, tried)
   local count = #name.members
   if count > 2 then
     local best, load = lightest(name, random(count), random(count - 1), 2, tried)
-    if best and load < IS_UNHEALTHY then return best end
+    if best and load < IS_UNKNOWN then return best end
   end
   return (lightest(name, 1, 1, count, tried))
 end

@@ -41,6 +41,10 @@ export const python: Runtime = {
   },
 }
 
+/** Whether a Gemfile has comments and empty lines only, none of which may be an encoding that Ruby does not know. */
+const hasNoGem = (text: string): boolean =>
+  text.split('\n').every(line => /^[ \t\r]*(?:#.*)?\r?$/.test(line) && !/coding/i.test(line))
+
 export const ruby: Runtime = {
   language: 'ruby',
   title: 'Ruby',
@@ -50,6 +54,8 @@ export const ruby: Runtime = {
   recommended: '3.3',
   latest: '3.4',
   dependencyFiles: ['Gemfile'],
+  // bundler reads it instead of a Gemfile.
+  lockFiles: ['gems.rb'],
   dependenciesRequired: false,
   defaultPort: 80,
   image: version => `ruby:${version}-slim-bookworm`,
@@ -61,6 +67,8 @@ export const ruby: Runtime = {
       ? 'BUNDLE_PATH=/app/.berth BUNDLE_WITHOUT=development:test BUNDLE_GLOBAL_GEM_CACHE=true BUNDLE_USER_CACHE=/app/.berth-cache ' +
         'bundle install && rm -rf .berth-cache/extensions .berth-cache/git .berth-cache/compact_index && mkdir -p .berth'
       : null,
+  // bundler writes the lock file itself when the program starts, which then runs as it does after an installation.
+  requestsNothing: (text, names) => !names.includes('gems.rb') && hasNoGem(text),
   // Archives, which bundler compares with the digests of its index. It stores built extensions next to them, of which it restores only a part.
   // Not in /tmp, which is memory.
   toolFolders: ['/app/.berth-cache'],

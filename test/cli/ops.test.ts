@@ -3,6 +3,7 @@ import { deploymentView } from '../../api/views/deployment.ts'
 import { operatorName } from '../../cli/ops/operator.ts'
 import { explanation, holds, type LaneState } from '../../cli/ops/ops-explanation.ts'
 import { storyView } from '../../cli/ops/ops-view.ts'
+import { opsCommand } from '../../cli/ops.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { listDeployments } from '../../db/deploys/deployment-history.ts'
 import { appendLog, recordDependencies, recordDeploymentStep } from '../../db/deploys/deployments.ts'
@@ -16,7 +17,7 @@ import { queueRestore } from '../../db/snapshots/restores.ts'
 import { findSnapshot, markSnapshotGood, queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { defaultPlans } from '../../policy/accounts/plans.ts'
 import { nextBringBack } from '../../policy/hosts/reconciliation.ts'
-import { operatorCommand } from '../kit/actors/operator-command.ts'
+import { operatorCommand, operatorHere } from '../kit/actors/operator-command.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { ownFolder } from '../kit/folders.ts'
 import { rows } from '../kit/rows/rows.ts'
@@ -257,6 +258,34 @@ test.serial('a failed push is retried with the same commit, once, and after a ne
   await operations.endQueuedOperations(db, { type: 'app', id: app.id })
   await refused(t, retry(made!.operationId), /application was deleted/)
 })
+
+test.serial(
+  'berth ops retry --clean and --force, as they are typed, mean what they say, and neither is the default',
+  async t => {
+    const { db, url } = await database
+    const { push, fail } = await shop(db)
+    const settings = { DATABASE_URL: url, BERTH_DATA: ownFolder(t), TEMPORAL_ADDRESS: '127.0.0.1:9' }
+    const retry = (id: string, ...flags: string[]) =>
+      operatorHere([opsCommand], settings, 'ops', 'retry', id, '--json', ...flags)
+    for (const [flags, isClean] of [
+      [[], false],
+      [['--clean'], true],
+    ] as const) {
+      const deploy = await push('a'.repeat(40))
+      await fail(deploy)
+      const { stdout, stderr } = await retry(deploy.operationId, ...flags)
+      t.is(stderr, '')
+      const { deployment, operation } = (await readOperationStory(db, JSON.parse(stdout).operation, 5))!
+      t.is(deployment?.no_cache, isClean)
+      await fail({ operationId: operation.id, deploymentId: deployment!.id })
+    }
+    const older = await push('b'.repeat(40))
+    await fail(older)
+    await push('c'.repeat(40))
+    for (const flags of [[], ['--clean']]) t.regex((await retry(older.operationId, ...flags)).stderr, /--force/)
+    t.is((await retry(older.operationId, '--force')).code, 0)
+  },
+)
 
 test.serial('a retry with --clean installs anew, and so does a retry of one that did', async t => {
   const { db } = await database

@@ -132,6 +132,25 @@ test('an unhealthy member gets no requests while another is ready, and as many a
   await t.throwsAsync(proxy.edge.setName({ host, members: twice }), { name: 'NameRefused' })
 })
 
+test('a member that is not known to be healthy comes after those that are, before unhealthy ones, and is no worse alone', async t => {
+  const host = await balanced('starting', await origins(t, 'proved', 'fresh', 'sick'))
+  const setMarks = (marks: Record<string, string>) =>
+    proxy.edge.setName({ host, members: Object.entries(marks).map(([label, mark]) => memberOf(label) + mark) })
+  const answering = async () => [...(await bodies(host, 40))].sort()
+  await setMarks({ proved: '', fresh: '?', sick: '!' })
+  t.deepEqual(await answering(), ['proved'])
+  t.is((await ask(proxy.port, memberOf('fresh'))).body, 'fresh')
+  await setMarks({ proved: '?', fresh: '?', sick: '!' })
+  t.deepEqual(await answering(), ['fresh', 'proved'])
+  await setRoute('proved', 0)
+  await setMarks({ proved: '', fresh: '?', sick: '!' })
+  t.deepEqual(await answering(), ['fresh'], 'a healthy member that does not run is none')
+  await setMarks({ fresh: '?' })
+  t.deepEqual(await answering(), ['fresh'])
+  for (const wrong of ['a.apps.localhost?!', '?', 'a.apps.localhost?@x'])
+    await t.throwsAsync(proxy.edge.setName({ host, members: [wrong] }), { name: 'NameRefused' }, wrong)
+})
+
 test('a member whose connections fail comes after an unhealthy one that answers', async t => {
   const host = await balanced('failing', { gone: await unusedPort(), ...(await origins(t, 'ailing-too')) })
   const members = [memberOf('gone'), `${memberOf('ailing-too')}!`]

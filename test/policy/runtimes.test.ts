@@ -179,8 +179,26 @@ test('a list of requirements without any requests nothing', t => {
     t.false(requestsNothing!(full, []), full)
 })
 
+test('a Gemfile of comments requests nothing, unless bundler reads another file or may not read it', t => {
+  const { requestsNothing } = runtimes.ruby
+  for (const empty of ['', '\n\n', '# none\n', '  # a\r\n\r\n\t\n#b'])
+    t.true(requestsNothing!(empty, ['Gemfile']), empty)
+  t.false(requestsNothing!('', ['Gemfile', 'gems.rb']))
+  for (const full of [
+    'gem "a"',
+    '# a\ngem "a"',
+    'source "https://x"',
+    '# coding: none',
+    '#\rgem "a"',
+    '=begin\n=end',
+    '\ufeff#',
+    '\0',
+  ])
+    t.false(requestsNothing!(full, ['Gemfile']), full)
+})
+
 test('languages whose install step also makes something else always run it', t => {
-  for (const language of languages.filter(name => !['javascript', 'typescript', 'python'].includes(name)))
+  for (const language of languages.filter(name => !['javascript', 'typescript', 'python', 'ruby'].includes(name)))
     t.is(runtimes[language].requestsNothing, undefined, language)
 })
 

@@ -153,12 +153,13 @@ export class DomainRounds {
 
   #nameOf({ hostname, members: apps }: ServedDomain): ServedName {
     const { appsDomain } = this.#options
-    const members = apps.map(
-      ({ id, subdomain, unhealthy }) => `${subdomain}.${appsDomain}@${id}${unhealthy ? '!' : ''}`,
-    )
+    const members = apps.map(({ id, subdomain, health }) => `${subdomain}.${appsDomain}@${id}${marks[health]}`)
     return { host: hostname, members }
   }
 }
+
+/** What the proxy knows members by. */
+const marks = { healthy: '', unknown: '?', unhealthy: '!' } as const
 
 /** One whose key cannot be decrypted is refused alone: the others are served. */
 async function opened(db: Db, keys: SealKeys, hostname: string): Promise<ServedCertificate | undefined> {

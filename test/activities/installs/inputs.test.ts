@@ -17,16 +17,16 @@ test('the files that a step depends on are read up to 4 MiB each and 32 MiB in a
   await mkdir(join(folder, 'vendor'))
   await symlink('/etc/hostname', join(folder, 'vendor/link.tgz'))
   const names = await Promise.all(Array.from({ length: 8 }, (_, n) => fileOf(`vendor/${n}.tgz`, 4 * MiB)))
-  const files = await inputFiles(folder, names)
+  const files = await inputFiles([folder], names)
   t.deepEqual(
     [...(files as ReadonlyMap<string, Buffer>)].map(([name, { length }]) => [name, length]),
     names.map(name => [name, 4 * MiB]),
   )
   const more = [...names, await fileOf('package.json', 1)]
-  t.deepEqual(await inputFiles(folder, more), { because: 'the files that it depends on are larger than 32 MiB' })
+  t.deepEqual(await inputFiles([folder], more), { because: 'the files that it depends on are larger than 32 MiB' })
   await fileOf('vendor/large.tgz', 4 * MiB + 1)
   for (const name of ['vendor/large.tgz', 'vendor/none.tgz', 'none/none.tgz', 'vendor/link.tgz', 'vendor'])
-    t.deepEqual(await inputFiles(folder, [name]), { because: `${name} is missing, or larger than 4 MiB` })
+    t.deepEqual(await inputFiles([folder], [name]), { because: `${name} is missing, or larger than 4 MiB` })
 })
 
 test('files that a step depends on, and every folder above them, belong to the application', async t => {

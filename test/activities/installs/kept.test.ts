@@ -1,6 +1,7 @@
 import { chmod, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
+import { exists, writePrepared } from '../../../activities/releases/files.ts'
 import type { Release } from '../../../activities/releases/release.ts'
 import { type Files, installingHosts, npmFiles, preparedOf, textIn } from '../../kit/hosts/installs.ts'
 
@@ -81,4 +82,84 @@ test('damaged dependencies are not lent to a commit without a manifest, even if 
       `those of release ${next.release.number}: the upload brings no others`,
     )
   }
+})
+
+/** An application whose own script reads a file after each installation. */
+const patched = (patch: string): Files => {
+  const { 'package.json': manifest = '', ...files } = npmFiles()
+  const scripts = { postinstall: 'mkdir -p node_modules && cat patches/x.patch > node_modules/patched' }
+  return { ...files, 'package.json': JSON.stringify({ ...JSON.parse(manifest), scripts }), 'patches/x.patch': patch }
+}
+
+test('a commit of the one file that an install script reads runs it again, and one of the configuration does not', async t => {
+  t.timeout(170_000)
+  const { commit, first, at, host } = await servingApp(t, patched('one'))
+  host.traits.configNames = ['berth.app']
+  t.is(await textIn(first.folders.dependencies, 'patched'), 'one')
+  const because = 'installed, and not for reuse: the script "postinstall" of package.json may read other files'
+  const next = await commit({ 'patches/x.patch': 'two' })
+  t.is(next.words, because)
+  t.is(await textIn(next.folders.dependencies, 'patched'), 'two')
+  await writeFile(at('patches/x.patch'), 'two')
+  t.is(
+    (await commit({ 'berth.app': 'x' })).words,
+    `those of release ${next.release.number}: the upload brings no others`,
+  )
+
+  Object.assign(host.traits, { caBundle: '/etc/ssl/certs/ca-certificates.crt' })
+  const trusted = await commit({ 'berth.app': 'x' })
+  t.is(trusted.words, because, 'with the certificates of now')
+  t.is(
+    (await commit({ 'berth.app': 'x' })).words,
+    `those of release ${trusted.release.number}: the upload brings no others`,
+  )
+
+  // Its script is gone from the manifest now, and what it has made is still there.
+  await writeFile(at('package.json'), npmFiles()['package.json']!)
+  const without = await commit({ 'index.js': 'x' })
+  t.is(await textIn(without.folders.dependencies, 'patched'), null)
+  t.is(
+    (await commit({ 'index.js': 'y' })).words,
+    `those of release ${without.release.number}: the upload brings no others`,
+  )
+})
+
+test('a result that is not for reuse, and depends on no other file, is kept while image and certificates are the same', async t => {
+  t.timeout(110_000)
+  const files = npmFiles()
+  // The optional package is for this system too, and missing: npm takes that for success.
+  const lock = (files['package-lock.json'] ?? '').replace('"os":["aix"],', '')
+  const installing = await hostOf(t)
+  const { push, place, volume } = await installing.app()
+  const partial = { install: 'mkdir -p node_modules' }
+  const first = await push({ ...files, 'package-lock.json': lock }, {}, partial)
+  await place({ ...files, 'package-lock.json': lock })
+  const upload = { source: { kind: 'archive', segmentId: 'a' } } as const
+  const commit = () => push({ 'index.js': 'x' }, upload, partial)
+  t.is((await preparedOf(volume, first.release.number)).installed, undefined)
+  t.is((await commit()).words, `those of release ${first.release.number}: the upload brings no others`)
+
+  Object.assign(installing.host.traits, { caBundle: '/etc/ssl/certs/ca-certificates.crt' })
+  const trusted = await commit()
+  t.true(trusted.installs)
+  t.false((await commit()).installs)
+  const { facts: _, ...older } = await preparedOf(volume, trusted.release.number)
+  await writePrepared(trusted.folders, older)
+  t.true((await commit()).installs, 'as a version of before has recorded it')
+})
+
+test('a commit with an unchanged manifest copies no file of its application, and one with another lock file only what the step depends on', async t => {
+  t.timeout(110_000)
+  const { commit, at, volume } = await servingApp(t, npmFiles())
+  // A copy would be refused.
+  await writeFile(at('closed'), '')
+  await chmod(at('closed'), 0)
+  const { 'package.json': manifest = '', 'package-lock.json': lock = '' } = npmFiles('1.0.1')
+  const same = await commit({ 'index.js': 'x', 'package.json': manifest })
+  t.regex(same.words, /^reused from release 2,/)
+  t.false(await exists(same.folders.build))
+  const changed = await commit({ 'index.js': 'x', 'package-lock.json': lock })
+  t.is(changed.words, 'installed anew: since release 2 changed package-lock.json')
+  t.true((await preparedOf(volume, changed.release.number)).installed?.isPinned)
+  await t.throwsAsync(commit(patched('one')), { message: /closed cannot be read/ })
 })

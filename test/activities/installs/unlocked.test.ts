@@ -96,6 +96,27 @@ test('without a lock file a package with a script of its own is installed again 
   t.deepEqual(runs(without.log), ['package.json'])
 })
 
+test('without a lock file a commit of any file installs again where a package has read the others, and keeps the result where none has', async t => {
+  t.timeout(170_000)
+  const { app } = await hostOf(t)
+  const upload = { source: { kind: 'archive', segmentId: 'a' } } as const
+  for (const [name, isRead] of [
+    ['nosy', true],
+    ['plain', false],
+  ] as const) {
+    const { push, place } = await app()
+    const files = filesOf({ dependencies: { [name]: '1' } })
+    await push(files, {}, { install })
+    await place(files)
+    for (const file of ['one', 'two']) {
+      const { folders, log, installs } = await push({ [file]: '' }, upload, { install })
+      t.is(installs, isRead)
+      t.deepEqual(runs(log), isRead ? [['index.js', file, 'package.json', 'schema'].sort().join(' ')] : [])
+      t.is((await textIn(folders.dependencies, 'nosy/seen'))?.includes(file) ?? false, isRead)
+    }
+  }
+})
+
 test('without a lock file a step that fails alone runs again among all files, and one that fails there too fails', async t => {
   t.timeout(170_000)
   const { app } = await hostOf(t)

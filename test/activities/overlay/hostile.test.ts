@@ -82,14 +82,15 @@ while True:
 async function plan(path: string): Promise<string> {
   const number = ++lastRelease
   const folders = releaseFolders(volumes.path(appId), number)
-  lay(folders.source, { 'requirements.txt': 'brought', 'later.py': 'brought' })
+  // It may name any file, so all are copied.
+  lay(folders.source, { 'requirements.txt': '-r later.py', 'later.py': 'brought' })
   give(folders.root, uid)
   const app = { release: 1, language: 'javascript', runtime_version: '22' } as never // another language installs again
   const where = { volume: volumes.path(appId), app, owner: { uid, gid: uid }, configNames: [] }
   const signal = AbortSignal.timeout(120_000)
   await planInstall(
     { ...release, number, path, source: { kind: 'archive', segmentId: 's' } },
-    { ...where, mayKeep: async () => true, signal },
+    { ...where, mayKeep: async () => true, reuse: async ({ plan }) => plan, signal },
   )
   return folders.build
 }

@@ -4,12 +4,20 @@ import { dirname, join } from 'node:path'
 import type { ApplicationFailure } from '@temporalio/common'
 import test from 'ava'
 import { releaseFolders, writePrepared } from '../../../activities/releases/files.ts'
-import { planInstall } from '../../../activities/releases/install-plan.ts'
+import { type InstallPlace, planInstall } from '../../../activities/releases/install-plan.ts'
 import type { Release } from '../../../activities/releases/release.ts'
-import { fileIn } from '../../../activities/releases/root-names.ts'
+import { bytesInLayers, fileIn, isEmptyInLayers, namesInLayers } from '../../../activities/releases/root-names.ts'
 import { runProcess } from '../../../lib/child-process.ts'
 
 type Files = Record<string, string>
+
+async function lay(folder: string, texts: Files): Promise<void> {
+  await mkdir(folder, { recursive: true })
+  for (const [name, text] of Object.entries(texts)) {
+    await mkdir(name.endsWith('/') ? join(folder, name) : dirname(join(folder, name)), { recursive: true })
+    if (!name.endsWith('/')) await writeFile(join(folder, name), text)
+  }
+}
 
 /** Release 2 brings `source` to an application that has `files` and runs its release 1 in Node 22. */
 async function planned(
@@ -18,19 +26,10 @@ async function planned(
   changes: Partial<Release> = {},
   app = { release: 1, language: 'javascript', runtime_version: '22' } as never,
   signal = AbortSignal.timeout(60_000),
+  reuse: InstallPlace['reuse'] = async ({ plan }) => plan,
 ) {
   const volume = await mkdtemp(join(tmpdir(), 'berth-plan-'))
   const folders = releaseFolders(volume, 2)
-  const lay = async (folder: string, texts: Files) => {
-    await mkdir(folder, { recursive: true })
-    for (const [name, text] of Object.entries(texts)) {
-      if (name.endsWith('/')) await mkdir(join(folder, name), { recursive: true })
-      else {
-        await mkdir(dirname(join(folder, name)), { recursive: true })
-        await writeFile(join(folder, name), text)
-      }
-    }
-  }
   await lay(folders.files, files)
   await lay(folders.source, source)
   await lay(releaseFolders(volume, 1).dependencies, {})
@@ -38,7 +37,7 @@ async function planned(
   await symlink('/etc', join(folders.files, 'outside'))
   const usual = { number: 2, path: '', language: 'javascript', runtimeVersion: '22', main: 'index.js', start: null }
   const release = { ...usual, source: { kind: 'archive', segmentId: 's' }, ...changes } as Release
-  const terms = { owner: null, configNames: ['berth.app'], mayKeep: async () => true }
+  const terms = { owner: null, configNames: ['berth.app'], mayKeep: async () => true, reuse }
   return planInstall(release, { volume, app, ...terms, signal }).finally(() => rm(volume, { recursive: true }))
 }
 
@@ -137,9 +136,9 @@ test('in an application with workspaces any manifest of an upload brings other d
   for (const files of [npm, pnpm]) {
     t.regex((await planned(files, member)).install ?? '', /npm/)
     t.regex((await planned(files, { 'package.json': '{}' }, { path: 'packages/a' })).install ?? '', /npm/)
-    const others = { 'packages/a/index.js': '', 'packages/a/node_modules/y/package.json': '{}' }
-    t.is((await planned(files, others)).install, null, 'nor do files without a manifest')
+    t.regex((await planned(files, { 'packages/a/index.js': '' })).install ?? '', /npm/, 'its scripts may read it')
   }
+  t.is((await planned(single, { 'packages/a/index.js': '' })).install, null)
   t.is((await planned(single, member)).install, null)
   t.is((await planned({}, member)).install, null)
 })
@@ -149,9 +148,30 @@ test('in an application with packages from its own files any manifest and archiv
     const files: Files = { 'package.json': JSON.stringify({ dependencies: { a: source } }) }
     for (const name of ['vendor/a.tgz', 'lib/a/package.json'])
       t.regex((await planned(files, { [name]: '{}' })).install ?? '', /npm/, `${source} ${name}`)
-    t.is((await planned(files, { 'lib/a/index.js': '' })).install, null, 'it is only linked')
   }
+  const folder: Files = { 'package.json': '{"dependencies":{"a":"file:lib/a"}}' }
+  t.regex((await planned(folder, { 'lib/a/index.js': '' })).install ?? '', /npm/, 'its scripts may read it')
   t.is((await planned({ 'package.json': '{"dependencies":{"a":"1"}}' }, { 'vendor/a.tgz': '' })).install, null)
+})
+
+test('where the step may read any file, each upload of one installs again, and the configuration alone does not', async t => {
+  const php = { language: 'php', runtimeVersion: '8.3', main: 'index.js' } as const
+  const cases: [Partial<Release>, Files][] = [
+    [{}, { 'package.json': '{"dependencies":{"x":"1"},"scripts":{"postinstall":"patch-package"}}' }],
+    [{}, { 'package.json': '{"dependencies":{"x":"1"}}', 'binding.gyp': '{}' }],
+    [{}, { 'package.json': '{"dependencies":{"x":"1"}}', '.npmrc': 'cafile=own.pem' }],
+    [php, { 'composer.json': '{"require":{"a/b":"1"},"autoload":{"classmap":["src"]}}' }],
+  ]
+  for (const [changes, files] of cases) {
+    const { language = 'javascript', runtimeVersion = '22' } = changes
+    const app = { release: 1, language, runtime_version: runtimeVersion } as never
+    const planOf = (source: Files, more = {}) =>
+      planned({ 'index.js': '', ...files }, source, { ...changes, ...more }, app)
+    for (const path of ['', 'patches'])
+      t.regex((await planOf({ 'x.patch': '' }, { path })).dependencies ?? '', /^installed, and not for reuse/, path)
+    t.regex((await planOf(config, { path: 'docs' })).dependencies ?? '', /^installed, and not for reuse/)
+    t.deepEqual(await planOf(config), { install: null, dependenciesOf: 1 })
+  }
 })
 
 test('a name pattern matches in a folder with very many entries', async t => {
@@ -189,6 +209,52 @@ test('the files of an application are copied only where there is something to in
   t.false(await copied({ ...files, 'package.json': '{}' }, { '.npmrc': '' }))
   const site: Partial<Release> = { language: 'static', runtimeVersion: 'latest', main: 'index.html' }
   t.false(await copied({ ...files, 'index.html': '' }, config, site), 'another runtime that installs nothing')
+
+  const again: InstallPlace['reuse'] = async () => ({ install: null, dependenciesOf: 1 })
+  const manifest = { 'package.json': '{"dependencies":{"x":"1"}}' }
+  t.deepEqual(
+    await planned(files, manifest, {}, undefined, ended, again),
+    await again({} as never),
+    'an earlier result',
+  )
+  const lock = { 'package-lock.json': '{"lockfileVersion":3,"packages":{}}' }
+  t.truthy(
+    (await planned({ ...files, ...lock }, manifest, {}, undefined, ended)).inputs,
+    'a step that sees its inputs only',
+  )
+  t.true(await copied(files, { 'package.json': '{"dependencies":{"x":"1"},"scripts":{"install":"x"}}' }))
+})
+
+test('what a step may depend on is read from an upload and the files below it as it will lie there', async t => {
+  const upload = { 'a/b.tgz': 'upload', file: 'upload', 'empty/': '' }
+  const files = {
+    'a/b.tgz': 'files',
+    'a/c.tgz': 'files',
+    'file/x': 'files',
+    'only/x': 'files',
+    'empty/': '',
+    'full/x': '',
+  }
+  const root = await mkdtemp(join(tmpdir(), 'berth-layers-'))
+  t.teardown(() => rm(root, { recursive: true }))
+  const layers = [join(root, 'upload'), join(root, 'files')]
+  await lay(layers[0]!, upload)
+  await lay(layers[1]!, files)
+  await symlink('/etc', join(layers[0]!, 'only'))
+  const read = async (name: string) => (await bytesInLayers(layers, name, 100))?.toString() ?? null
+  const found = {
+    'a/b.tgz': 'upload',
+    'a/c.tgz': 'files',
+    file: 'upload',
+    'file/x': null,
+    'only/x': null,
+    'only/passwd': null,
+    none: null,
+  }
+  for (const [name, text] of Object.entries(found)) t.is(await read(name), text, name)
+  t.deepEqual(await namesInLayers(layers, ['file', 'full', 'none', 'only']), ['file', 'only', 'full'])
+  t.true(await isEmptyInLayers(layers, 'empty'))
+  for (const name of ['full', 'file']) t.false(await isEmptyInLayers(layers, name), name)
 })
 
 test('a dependency file that is a link, a pipe or too large is left to its tool', async t => {

@@ -45,7 +45,7 @@ test('another run and another path begin without a health, also where the proces
   t.deepEqual(await kept({ health_path: '/ready', health: next }), next as never, 'what is recorded with it counts')
 })
 
-test('a member is marked only while it runs, is checked and is unhealthy, and each change of that is announced', async t => {
+test('a member is marked only while it is checked, and runs unhealthy or is not known to be healthy, and each change of that is announced', async t => {
   const { db, app, update } = await unhealthyApp()
   const hostname = 'marked.example.com'
   await assignDomain(db, { app: { id: app.id, owner_id: app.owner_id }, hostname, plans: defaultPlans })
@@ -64,14 +64,17 @@ test('a member is marked only while it runs, is checked and is unhealthy, and ea
     const read = await domainChangesSince(db, mark)
     mark = read.mark
     const [served] = await listServedDomains(db, [hostname])
-    return [served?.members[0]?.unhealthy, read.changed?.includes(hostname)]
+    return [served?.members[0]?.health, read.changed?.includes(hostname)]
   }
-  t.deepEqual(await after({ last_stats: '{}' }), [true, false])
-  t.deepEqual(await after({ status: 'restarting' }), [false, true])
-  t.deepEqual(await after({ status: 'running' }), [true, true])
-  t.deepEqual(await after({ health_path: null }), [false, true])
-  t.deepEqual(await after({ health }), [false, false], 'a late result of a path that was removed')
-  t.deepEqual(await after({ health_path: '/ready' }), [false, false])
-  t.deepEqual(await after({ health }), [true, true])
-  t.deepEqual(await after({ health: { ...health, status: 'healthy' } }), [false, true])
+  t.deepEqual(await after({ last_stats: '{}' }), ['unhealthy', false])
+  t.deepEqual(await after({ status: 'restarting' }), ['healthy', true])
+  t.deepEqual(await after({ status: 'running' }), ['unhealthy', true])
+  t.deepEqual(await after({ health_path: null }), ['healthy', true])
+  t.deepEqual(await after({ health }), ['healthy', false], 'a late result of a path that was removed')
+  t.deepEqual(await after({ health_path: '/ready' }), ['unknown', true])
+  t.deepEqual(await after({ health }), ['unhealthy', true])
+  const healthy = { ...health, status: 'healthy' }
+  t.deepEqual(await after({ health: healthy }), ['healthy', true])
+  t.deepEqual(await after({ container_id: 'another' }), ['unknown', true], 'a run that has just begun')
+  t.deepEqual(await after({ health: healthy }), ['healthy', true])
 })

@@ -99,7 +99,7 @@ test.serial(
 )
 
 test.serial('a proxy of before, which refuses marks, gets each change of members without them', async t => {
-  const older = await startOlderProxy({ 'names.lua': [[/!\?\)"\$/g, ')"$$']] })
+  const older = await startOlderProxy({ 'names.lua': [[/\[!\?\]\?\)"\$/g, ')"$$']] })
   t.teardown(older.stop)
   await t.throwsAsync(older.edge.setName({ host: 'marked.shop.dev', members: ['x.apps.localhost!'] }), {
     instanceOf: NameRefused,

@@ -109,5 +109,17 @@ test('a member leaves the rotation with its third failure and comes back with it
   for (let n = 0; n < healthChecks.failures; n++) await check()
   await areAnswering([second.app.id])
   await first.start()
+  t.deepEqual(await answering(), [second.app.id])
+  await check()
+  t.is((await apps.loadApp(db, first.app.id))?.health, null, 'it has not passed a check since')
+  t.deepEqual(await answering(), [second.app.id])
+  first.program.healthy = true
+  await check()
+  await areAnswering(both)
+
+  await first.start()
+  await areAnswering([second.app.id])
+  t.is((await ask(proxy.port, `member-1.${appsDomain}`)).body, first.app.id, 'its own name leads to it at once')
+  await second.start()
   await areAnswering(both)
 })

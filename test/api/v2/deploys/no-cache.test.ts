@@ -1,8 +1,9 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
-import { uploadArchive } from '../../../../cli/client/client.ts'
+import { deployCommand } from '../../../../cli/deploy.ts'
 import { testApi } from '../../../kit/actors/api.ts'
+import { operatorHere } from '../../../kit/actors/operator-command.ts'
 import { ownFolder } from '../../../kit/folders.ts'
 import { appZip, zipOf } from '../../../kit/zips.ts'
 
@@ -31,13 +32,28 @@ test('a commit or creation with no_cache is stored as one that installs anew, an
   t.is((await commit('?no_cache=true', key)).body.code, 'IDEMPOTENCY_KEY_REUSED')
 })
 
-test('berth deploy --no-cache creates an application that installs anew', async t => {
-  const path = join(ownFolder(t), 'app.zip')
-  writeFileSync(path, appZip({}))
-  for (const noCache of [true, false]) {
-    const ben = await api().makeUser()
-    const target = { baseUrl: api().url, apiKey: ben.key, edgeUrl: null }
-    const { app } = await uploadArchive(target, path, { noCache })
-    t.is((await newest(app.id)).no_cache, noCache)
-  }
-})
+test.serial(
+  'berth deploy --no-cache, as it is typed, creates or updates an application that installs anew, and without it none',
+  async t => {
+    const path = join(ownFolder(t), 'app.zip')
+    writeFileSync(path, appZip({}))
+    // It ends at once, as nothing runs the deployment here.
+    const deploy = (key: string, ...flags: string[]) =>
+      operatorHere([deployCommand], {}, 'deploy', path, '--url', api().url, '--key', key, '--wait', '0', ...flags)
+    for (const [flags, isClean] of [
+      [['--no-cache'], true],
+      [[], false],
+    ] as const) {
+      const ben = await api().makeUser()
+      await deploy(ben.key, ...flags)
+      const created = await api().db('apps').where({ owner_id: ben.id }).first()
+      t.is((await newest(created.id)).no_cache, isClean)
+      const ana = await api().makeUser()
+      const app = await api().makeApp(ana)
+      await deploy(ana.key, '--app', app.id, ...flags)
+      const committed = await newest(app.id)
+      t.is(committed.release, 2)
+      t.is(committed.no_cache, isClean)
+    }
+  },
+)
