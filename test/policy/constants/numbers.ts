@@ -229,7 +229,13 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   },
   // Owners are warned again after an hour at the soonest, of memory once it was below 80 %, of disk once it was 5 points below the level.
   'databases/database-warnings.ts': {
-    databaseWarnings: { memoryEndsBelow: 0.8, diskEndsPointsBelow: 0.05, onceInHours: 1, crashesInDay: 5, crashOnceInHours: 24 },
+    databaseWarnings: {
+      memoryEndsBelow: 0.8,
+      diskEndsPointsBelow: 0.05,
+      onceInHours: 1,
+      crashesInDay: 5,
+      crashOnceInHours: 24,
+    },
   },
   // A ballast of 32 MB, looks each 10 s, each second from 90 % on.
   'databases/disk-guard.ts': {
