@@ -1,5 +1,6 @@
 import test from 'ava'
 import { pino } from 'pino'
+import { recordHostSeen } from '../../../../db/hosts/hosts.ts'
 import { newAppId } from '../../../../policy/ids.ts'
 import { sealKeys } from '../../../../policy/seal.ts'
 import { watchDatabaseCopies } from '../../../../workers/host/databases/database-copies.ts'
@@ -20,6 +21,7 @@ async function scene() {
   await make.host(hostId, { memoryMb: 1_000_000, diskMb: 100_000_000 })
   async function account(databases: number) {
     const { id: ownerId } = await make.user()
+    await recordHostSeen(db, hostId)
     const own = Array.from({ length: databases }, () => makeDatabase(db, keys, ownerId, { engine: 'postgres' }))
     const ids = (await Promise.all(own)).map(({ id }) => id)
     // Each test has a host, and creations are placed on any: beyond the ports that they get.
