@@ -1,11 +1,12 @@
 import { databaseContainerName, databaseVolume } from '../../activities/databases/names.ts'
 import { isUndoable } from '../../db/databases/database-acts.ts'
+import { recentCrash } from '../../policy/databases/restarts.ts'
 import { lineView } from '../ops/ops-view.ts'
 import { aligned, clock, lineOf, since } from '../ops/ops-words.ts'
 import { oneLine } from '../terminal/printable.ts'
 import { databaseView } from './database-list.ts'
 import { megabytes, problemsOf } from './database-problems.ts'
-import { engineWords, exitWords, isStandIn, stateOf } from './database-state.ts'
+import { endWords, engineWords, exitWords, isStandIn, stateOf } from './database-state.ts'
 import type { DatabaseStory } from './database-story.ts'
 import { drillView, drillWords } from './drills.ts'
 import { restorableFacts, restorableView } from './restorable-story.ts'
@@ -43,6 +44,7 @@ function verdictOf({ database, host }: DatabaseStory, now: Date): string {
 function factsOf(story: DatabaseStory, now: Date): [string, string | null | undefined][] {
   const { database, hostname, bind } = story
   const { id, generation, started_at: startedAt, certificate_ends_at: endsAt, exit_at: exitAt } = database
+  const crash = recentCrash(database, now)
   return [
     ['id', id],
     [
@@ -63,6 +65,7 @@ function factsOf(story: DatabaseStory, now: Date): [string, string | null | unde
     ['state', `${database.status}, desired: ${database.desired_state}`],
     ['running since', startedAt && clock(startedAt)],
     ['last exit', exitAt && exitWords(database, now)],
+    ['last crash', crash && `${endWords(crash, now)}, ${database.crash_count} within a day`],
     ['crashes in a row', database.restarts ? String(database.restarts) : null],
     ['next restart', database.restart_at && clock(database.restart_at)],
     ['password', `generation ${database.password_generation}; not stored; its owner can reset it`],

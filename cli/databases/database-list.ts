@@ -34,10 +34,12 @@ export function databaseView(database: OperatedDatabase, host: HostRow | undefin
   const { id, name, owner_id, owner_email, engine, version, ram_mb: memory_mb, host_id, port, pending } = database
   const { status, desired_state, certificate_ends_at, created_at } = database
   const { restarts, restart_at, exit_code, exit_oom, exit_at, started_at } = database
+  const { crash_code, crash_oom, crash_at } = database
   const { state, words: summary } = stateOf(database, host, now)
   return {
     ...{ id, name, owner_id, owner_email, engine, version, stand_in: isStandIn(database), memory_mb, host_id, port },
     ...{ state, summary, status, desired_state, started_at, exit_code, exit_oom, exit_at, restarts, restart_at },
+    ...{ crash_code, crash_oom, crash_at },
     operation: pending,
     ...{ certificate_ends_at, created_at },
   }

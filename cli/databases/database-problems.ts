@@ -2,10 +2,10 @@ import { MiB } from '../../lib/bytes.ts'
 import { dayMs } from '../../lib/time.ts'
 import { awaitsStart, isOfThisEnd } from '../../policy/databases/database-problems.ts'
 import { diskWarnings } from '../../policy/databases/disk-levels.ts'
-import { restartRules, returnDelay } from '../../policy/databases/restarts.ts'
+import { recentCrash, restartRules, returnDelay } from '../../policy/databases/restarts.ts'
 import { automaticSnapshotRules } from '../../policy/rounds.ts'
 import { age, since } from '../ops/ops-words.ts'
-import { exitWords, stateOf } from './database-state.ts'
+import { endWords, exitWords, stateOf } from './database-state.ts'
 import type { DatabaseStory } from './database-story.ts'
 
 /** Something that is wrong with a database, and what an operator does about it. */
@@ -90,10 +90,16 @@ function engineProblem({ database, host, figures, operations }: DatabaseStory, n
       problem: 'It is recorded as running, but its container is not running.',
       remedy: 'its host corrects that within a minute; if it does not: berth logs host',
     }
+  const crash = recentCrash(database, now)
+  if (state === 'running' && crash)
+    return {
+      problem: `Its engine ${endWords(crash, now)}, and was started again; it has crashed ${database.crash_count} times within a day.`,
+      remedy: causeOf(database, crash),
+    }
   if (state === 'restarting')
     return {
       problem: `Its engine ${exitWords(database, now)}, and is being restarted.`,
-      remedy: `wait; after ${restartRules.delaysSeconds.length} restarts in a row it is not restarted again. ${causeOf(database)}`,
+      remedy: `wait; after ${restartRules.delaysSeconds.length} restarts in a row it is not restarted again. ${causeOf(database, endOf(database))}`,
     }
   if (state !== 'down' && !(state === 'exited' && database.exit_at)) return null
   const [last] = operations
@@ -110,20 +116,21 @@ function engineProblem({ database, host, figures, operations }: DatabaseStory, n
   const again = failed ? `start it: berth ops retry ${failed.id.slice(0, 8)}` : anew
   return {
     problem: `Its engine ${exitWords(database, now)}${state === 'down' ? `, crashed ${database.restarts} times in a row, and stays down` : ''}.`,
-    remedy: `${causeOf(database)} Then ${again}`,
+    remedy: `${causeOf(database, endOf(database))} Then ${again}`,
   }
 }
 
 /** Exit code of a program that was killed. */
 const killed = 137
 
-function causeOf({
-  id,
-  host_id: hostId,
-  ram_mb: ramMb,
-  exit_oom: oom,
-  exit_code: code,
-}: DatabaseStory['database']): string {
+interface End {
+  code: number | null
+  oom: boolean | null
+}
+
+const endOf = ({ exit_code: code, exit_oom: oom }: DatabaseStory['database']): End => ({ code, oom })
+
+function causeOf({ id, host_id: hostId, ram_mb: ramMb }: DatabaseStory['database'], { code, oom }: End): string {
   if (oom)
     return `It needs more than its ${ramMb} MB: its owner can give it more memory (PATCH /v2/databases/${id}, {"ram": ...}).`
   return code === killed

@@ -1,7 +1,7 @@
 import type { OperatedDatabase } from '../../db/databases/database-operator.ts'
 import type { HostRow } from '../../db/hosts/hosts.ts'
 import { mongoStandIn } from '../../policy/databases/mongo.ts'
-import { maxCrashes, restartRules } from '../../policy/databases/restarts.ts'
+import { maxCrashes, recentCrash, restartRules } from '../../policy/databases/restarts.ts'
 import { age } from '../ops/ops-words.ts'
 
 /** What an operator must know first about a database. Scripts rely on these words (docs/json-output.md). */
@@ -32,7 +32,7 @@ export function stateOf(
   if (status === 'running' && desired === 'stopped') return { state: 'stopping', words: 'runs, and is being stopped' }
   if (status === 'running') {
     const readOnly = database.read_only_since ? ', READ-ONLY: its disk is full' : ''
-    return { state: 'running', words: `${atLast(database, now)}${readOnly}` }
+    return { state: 'running', words: `${atLast(database, now)}${againWords(database, now)}${readOnly}` }
   }
   if (status === 'exited') return desired === 'running' ? afterExit(database, now) : stopped
   return { state: 'exited', words: `${status}, without an operation; its host corrects that within a minute` }
@@ -49,6 +49,11 @@ function pendingWords({ kind, state, step, since }: NonNullable<OperatedDatabase
 function atLast({ status, desired_state: desired, started_at: startedAt }: OperatedDatabase, now: Date): string {
   if (status === 'running') return `running${startedAt ? ` for ${age(startedAt, now)}` : ''}`
   return status === 'exited' && desired === 'stopped' ? stopped.words : status
+}
+
+function againWords(database: OperatedDatabase, now: Date): string {
+  const crash = recentCrash(database, now)
+  return crash ? `, started again after it ${endWords(crash, now)}` : ''
 }
 
 /** An engine that should run and does not. */
@@ -69,6 +74,17 @@ export function exitWords(
   { exit_code: code, exit_oom: oom, exit_at: at }: Pick<OperatedDatabase, 'exit_code' | 'exit_oom' | 'exit_at'>,
   now: Date,
 ): string {
+  return endWords({ code, oom, at }, now)
+}
+
+interface End {
+  code: number | null
+  oom: boolean | null
+  at: Date | null
+}
+
+/** The same of any end. */
+export function endWords({ code, oom, at }: End, now: Date): string {
   const why = oom ? ' (out of memory)' : ''
   return `exited${code === null ? '' : ` ${code}`}${why}${at ? ` ${age(at, now)} ago` : ''}`
 }

@@ -1,24 +1,40 @@
+import { databaseWarnings } from '../../policy/databases/database-warnings.ts'
 import type { RestartPlan } from '../../policy/databases/restarts.ts'
+import type { RecordedExit } from '../apps/apps.ts'
 import type { Db } from '../database.ts'
 import type { DatabaseRow } from './database-rows.ts'
-import { warnOfDown } from './database-warnings.ts'
+import { warnOfCrash, warnOfDown } from './database-warnings.ts'
 import type { HostDatabase } from './databases.ts'
 
 /**
- * Records when the engine of a database that has ended is started again; false when its row changed since it was `seen`. Its owner is
- * mailed when it stays down, at the end that decides it. Call it in a transaction.
+ * Records a crash of an engine, which the row still knows after its restart, and when it is started again; false when its row changed since
+ * it was `seen`. Its owner is mailed when it stays down, at the end that decides it, and once a day when it has run out of memory or crashed
+ * repeatedly, although it is started again. Call it in a transaction.
  */
 export async function recordRestartPlan(
   trx: Db,
   seen: Pick<DatabaseRow, 'id' | 'name' | 'owner_id' | 'restarts'>,
   { crashes, restartAt }: RestartPlan,
+  { code, oom, at }: RecordedExit,
 ): Promise<boolean> {
   const { id, restarts } = seen
-  const changed = await trx('databases')
+  const withinDay = (then: string, otherwise: string) =>
+    trx.raw(`case when crashes_since > :at::timestamptz - interval '1 day' then ${then} else ${otherwise} end`, { at })
+  const [changed]: { crash_count: number }[] = await trx('databases')
     .where({ id, restarts, status: 'exited', desired_state: 'running' })
-    .update({ restarts: crashes, restart_at: restartAt })
-  if (changed === 1 && restartAt === null) await warnOfDown(trx, seen)
-  return changed === 1
+    .update({
+      ...{ restarts: crashes, restart_at: restartAt, crash_code: code, crash_oom: oom, crash_at: at },
+      ...{
+        crash_count: withinDay('crash_count + 1', '1'),
+        crashes_since: withinDay('crashes_since', ':at::timestamptz'),
+      },
+    })
+    .returning('crash_count')
+  if (!changed) return false
+  if (restartAt === null) await warnOfDown(trx, seen)
+  else if (oom || changed.crash_count >= databaseWarnings.crashesInDay)
+    await warnOfCrash(trx, seen, changed.crash_count)
+  return true
 }
 
 /** Takes the restart that is due, in the transaction that queues it: no other round queues it again. False when there is none any more. */

@@ -11,10 +11,17 @@ type Warning =
   | Pick<NewMail<'database-memory'>, 'template' | 'fields'>
   | Pick<NewMail<'database-disk'>, 'template' | 'fields'>
   | Pick<NewMail<'database-down'>, 'template' | 'fields'>
+  | Pick<NewMail<'database-crashed'>, 'template' | 'fields'>
 
-/** Queues a warning; false when its occasion was mailed within the last hour. */
-function warn(trx: Db, { owner_id: userId }: Warned, warning: Warning, occasion: string): Promise<boolean> {
-  return queueMail(trx, { userId, ...warning, once: occasion, onceInHours: databaseWarnings.onceInHours })
+/** Queues a warning; false when its occasion was mailed within the last hours. */
+function warn(
+  trx: Db,
+  { owner_id: userId }: Warned,
+  warning: Warning,
+  occasion: string,
+  onceInHours: number = databaseWarnings.onceInHours,
+): Promise<boolean> {
+  return queueMail(trx, { userId, ...warning, once: occasion, onceInHours })
 }
 
 const figures = (usedBytes: number, limitBytes: number) => ({
@@ -69,4 +76,10 @@ export async function recordDiskUse(
 export function warnOfDown(trx: Db, database: Warned): Promise<boolean> {
   const fields = { database: database.name, ends: maxCrashes }
   return warn(trx, database, { template: 'database-down', fields }, `database-down/${database.id}`)
+}
+
+/** Warns the owner of an engine that has crashed and is started again, once a day; `ends`: how often it has crashed within a day. */
+export function warnOfCrash(trx: Db, { id, name, owner_id }: Warned, ends: number): Promise<boolean> {
+  const warning = { template: 'database-crashed', fields: { database: name, ends } } as const
+  return warn(trx, { id, name, owner_id }, warning, `database-crashed/${id}`, databaseWarnings.crashOnceInHours)
 }

@@ -1,10 +1,18 @@
 import { memoryAlertRules } from '../apps/memory-alerts.ts'
+import { maxCrashes } from './restarts.ts'
 
 /**
  * When owners of databases are warned (contract 12.21). A warning is given once, until what it is about has ended; memory must fall below a lower share for
- * that, so that a use near the limit is one warning. What ends and begins again is warned of once an hour.
+ * that, so that a use near the limit is one warning. What ends and begins again is warned of once an hour. Crashes after which an engine is
+ * started again are warned of once a day: at the first one for lack of memory, else once there are so many within a day.
  */
-export const databaseWarnings = { memoryEndsBelow: 0.8, diskEndsPointsBelow: 0.05, onceInHours: 1 } as const
+export const databaseWarnings = {
+  memoryEndsBelow: 0.8,
+  diskEndsPointsBelow: 0.05,
+  onceInHours: 1,
+  crashesInDay: maxCrashes,
+  crashOnceInHours: 24,
+} as const
 
 /** Memory in bytes that a database uses, and may use: of Redis its data, of other engines what its processes hold. */
 export interface UsedMemory {

@@ -6,16 +6,25 @@ export const pointInTimeRules = {
   maxFileSeconds: 300,
   /** WAL files that wait in a volume at most: later ones are left out, so that a stalled copy never fills the disk. */
   maxWaiting: 16,
+  /**
+   * Seconds for which an engine waits for the host to take one of them, once until the host has looked: longer than the interval of looks.
+   * As many WAL files again may wait in the engine meanwhile.
+   */
+  roomSeconds: 8,
   /** Names that a host reads in the folder of WAL files at a time. */
   maxNames: 64,
   /** WAL files that a host copies concurrently; one at a time for each database, and for each account. */
   copies: 2,
   /** Interval of looks for WAL files that wait, in seconds. */
   lookSeconds: 5,
+  /** The same of a volume from which WAL files were stored within `lookSeconds`: an engine that writes much ends several a second. */
+  busyLookSeconds: 0.5,
   /** Age of the newest base backup at which a host makes another. */
   backupSeconds: 86_400,
-  /** Shortest time between two base backups of a database, also after files were left out. */
+  /** Shortest time between two base backups of a database. */
   minBackupSeconds: 600,
+  /** The same once after files were left out, counted from then: one more in `minBackupSeconds`. */
+  gapBackupSeconds: 60,
   /** Delays after a failure. */
   retry: { firstSeconds: 30, maxSeconds: 900 },
   /**

@@ -12,6 +12,23 @@ export const restartRules = {
  */
 export const returnDelay = { firstSeconds: 5, maxSeconds: 300 } as const
 
+/** How long the last crash of a database is shown after its restart. */
+const crashShownMs = 86_400_000
+
+interface Crashed {
+  crash_code: number | null
+  crash_oom: boolean | null
+  crash_at: Date | null
+}
+
+/** The last crash of a database that has been started again since; null when there was none within a day. */
+export function recentCrash(
+  { crash_code: code, crash_oom: oom, crash_at: at }: Crashed,
+  now: Date,
+): { code: number | null; oom: boolean; at: Date } | null {
+  return at && now.getTime() - at.getTime() < crashShownMs ? { code, oom: oom ?? false, at } : null
+}
+
 /** Number of crashes in a row after which an engine stays down until somebody starts it. */
 export const maxCrashes = restartRules.delaysSeconds.length + 1
 

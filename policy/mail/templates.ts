@@ -1,6 +1,6 @@
 import { certificateFailing } from './certificate-failing.ts'
 import { databaseDisk } from './database-disk.ts'
-import { databaseDown } from './database-down.ts'
+import { databaseCrashed, databaseDown } from './database-down.ts'
 import { databaseMemory } from './database-memory.ts'
 import { deploysWithdrawn } from './deploys-withdrawn.ts'
 import { domainLapsed } from './domain-lapsed.ts'
@@ -21,6 +21,7 @@ import { type MailFields, type MailTemplate, type MailText, mailLocaleOf } from 
 export const templates = {
   'app-snapshots-failing': appSnapshotsFailing,
   'certificate-failing': certificateFailing,
+  'database-crashed': databaseCrashed,
   'database-disk': databaseDisk,
   'database-down': databaseDown,
   'database-memory': databaseMemory,

@@ -89,7 +89,10 @@ export function pointInTime(options: PointInTimeOptions) {
     if ((await engine.inspect(databaseContainerName(database)))?.running)
       return untilCopied(database, await end(), signal)
     const state = (await rows.listCopyStates(db, database.id)).find(one => one.generation === database.generation)
-    if (state?.closed_at) return copy(database, signal)
+    if (state?.closed_at) {
+      await copy(database, signal)
+      return
+    }
     // It has crashed, and what it has written last is not in the archive.
     await untilCopied(database, await servingMeanwhile(options, database, signal, end), signal)
   }
@@ -107,7 +110,7 @@ export function pointInTime(options: PointInTimeOptions) {
   }
 
   return {
-    /** Stores the WAL files that wait in a volume. Rejects when it could not; the reason is recorded. */
+    /** Stores the WAL files that wait in a volume; true when there were any. Rejects when it could not; the reason is recorded. */
     copy,
 
     /**

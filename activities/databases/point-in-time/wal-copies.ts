@@ -49,14 +49,18 @@ export function walCopies({ db, store, held }: WalCopiesOptions) {
   const locks = new KeyedLock()
   const slots = new FairSlots({ atOnce: pointInTimeRules.copies, perSubject: 1 })
 
-  async function copyFile(volume: ArchivedVolume, folder: ArchiveFolder, file: WalFile): Promise<boolean> {
+  async function copyFile(
+    volume: ArchivedVolume,
+    folder: ArchiveFolder,
+    file: WalFile,
+  ): Promise<'stored' | 'known' | 'no WAL file'> {
     const { databaseId, generation } = volume
     const key = { databaseId, generation, ...file }
-    if (await storing(() => copies.findWalSegment(db, key))) return true
+    if (await storing(() => copies.findWalSegment(db, key))) return 'known'
     const read = await folder.read(file)
-    if (!read) return false
+    if (!read) return 'no WAL file'
     const body = await compress(read.bytes, { level })
-    return storing(async () => {
+    await storing(async () => {
       await held()
       const copying = async (segmentId: string) => {
         const { size, sha256 } = await store.put(segmentId, Readable.from([body]), { length: body.length })
@@ -64,22 +68,25 @@ export function walCopies({ db, store, held }: WalCopiesOptions) {
         if (await copies.recordWalFile(db, { ...key, segmentId, size, sha256, at: read.at })) return true
         throw new Error('The object store has lost it meanwhile.')
       }
-      return inNewSegment(db, copying, { isSmall: true })
+      await inNewSegment(db, copying, { isSmall: true })
     })
+    return 'stored'
   }
 
-  /** Copies what is there; resolves to what was wrong with it, or null. */
-  async function copyAll(volume: ArchivedVolume, folder: ArchiveFolder, signal: AbortSignal) {
+  /** Copies what one look has found, which is bounded; resolves to whether anything was stored that was not before. */
+  async function copyAll(volume: ArchivedVolume, folder: ArchiveFolder, signal: AbortSignal): Promise<boolean> {
     const { files, gap, others } = await folder.list()
     let failure: string | null = null
-    let copied = 0
+    let [copied, stored] = [0, 0]
     for (const name of others)
       if (!(await folder.remove(name))) failure = `The archive folder has something that cannot be removed: ${name}`
     for (const file of files) {
       const release = await slots.enterUntil(volume.ownerId, signal)
       try {
-        if (await copyFile(volume, folder, file)) copied++
-        else {
+        const outcome = await copyFile(volume, folder, file)
+        if (outcome !== 'no WAL file') copied++
+        if (outcome === 'stored') stored++
+        if (outcome === 'no WAL file') {
           failure = `${walFileName(file)} is no whole WAL file, so it was left out.`
           await copies.recordGap(db, volume)
         }
@@ -95,21 +102,26 @@ export function walCopies({ db, store, held }: WalCopiesOptions) {
       await folder.remove(archiveNames.gap)
     }
     await copies.recordCopyState(db, volume, { waiting: 0, failure, copied: copied > 0 })
+    return stored > 0
   }
 
   return {
-    /** Copies the WAL files that wait in a volume, oldest first. Rejects with the reason, which is recorded, when one could not be copied. */
-    async copy(volume: ArchivedVolume, signal: AbortSignal): Promise<void> {
-      await locks.run(`${volume.databaseId}-${volume.generation}`, () =>
+    /**
+     * Copies the WAL files that wait in a volume, oldest first; true when it has stored any, so that more may wait by now. Rejects with the
+     * reason, which is recorded, when one could not be copied.
+     */
+    async copy(volume: ArchivedVolume, signal: AbortSignal): Promise<boolean> {
+      const hasStored = await locks.run(`${volume.databaseId}-${volume.generation}`, () =>
         ArchiveFolder.within(volume.data, async folder => {
           try {
-            await copyAll(volume, folder, signal)
+            return await copyAll(volume, folder, signal)
           } catch (error) {
             if (!signal.aborted) await recordFailure(volume, folder, error)
             throw error
           }
         }),
       )
+      return hasStored ?? false
     },
   }
 

@@ -4,6 +4,7 @@ import { listDatabases } from '../../../db/databases/databases.ts'
 import { findFailedStart } from '../../../db/operations/operation-lookups.ts'
 import { mapConcurrently } from '../../../lib/async/concurrently.ts'
 import { awaitsStart, problemOfStart } from '../../../policy/databases/database-problems.ts'
+import { recentCrash } from '../../../policy/databases/restarts.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { requestCaps } from '../../../policy/request-caps.ts'
 import { currentFigures } from '../../hosts/current-figures.ts'
@@ -16,7 +17,7 @@ import { databaseShares, metricPoints, resourceStats } from '../schemas.ts'
 
 const auth = { scope: 'databases:read', database: true } as const
 
-/** Contract 12.11: while its host does not answer a database is shown as unreachable, never as stopped; one that could not be started says why. */
+/** Contract 12.11: while its host does not answer a database is shown as unreachable, never as stopped; one that could not be started says why, and one that was started again how it ended. */
 export const getDatabaseStatus = endpoint({
   name: 'databases.status',
   method: 'GET',
@@ -29,6 +30,8 @@ export const getDatabaseStatus = endpoint({
     const figures = { ...(await currentFigures(database, services)) }
     const failed = !figures.running && awaitsStart(database) && (await findFailedStart(services.db, database))
     if (failed) figures.problem = problemOfStart(database, failed)
+    const crash = figures.running && recentCrash(database, new Date())
+    if (crash) figures.exit = { ...crash, at: crash.at.toISOString() }
     return query.rawData ? rawStatsView(figures) : statsView(figures)
   },
 })

@@ -154,6 +154,22 @@ for (const [what, story, problem, remedy] of [
     t.true(databaseExplanation(story, now).includes(`  ${found[0]!.problem}\n    -> ${found[0]!.remedy}`))
   })
 
+test('a database that was started again after a crash says so for a day', t => {
+  const crashed = { crash_code: 137, crash_oom: true, crash_at: ago(7300), crash_count: 3 }
+  const [found, ...others] = problemsOf(storyOf(crashed), now)
+  t.deepEqual(others, [])
+  t.regex(
+    found!.problem,
+    /exited 137 \(out of memory\) 2 h ago, and was started again; it has crashed 3 times within a day/,
+  )
+  t.regex(found!.remedy, /needs more than its 1024 MB/)
+  t.regex(
+    databaseExplanation(storyOf(crashed), now),
+    /last crash +exited 137 \(out of memory\) 2 h ago, 3 within a day/,
+  )
+  t.deepEqual(problemsOf(storyOf({ ...crashed, crash_at: ago(86_401) }), now), [])
+})
+
 test('a database that its owner stopped has no problem, and its end is reported', t => {
   const story = storyOf({ ...exited, exit_code: 0, desired_state: 'stopped' })
   t.deepEqual(problemsOf(story, now), [])

@@ -12,6 +12,18 @@ const exited: Partial<OperatedDatabase> = {
 
 for (const [what, changes, state, words, isSilent] of [
   ['that runs', {}, 'running', /^running for 2 h$/],
+  [
+    'that was started again',
+    { crash_code: 137, crash_oom: true, crash_at: ago(7210), crash_count: 1 },
+    'running',
+    /^running for 2 h, started again after it exited 137 \(out of memory\) 2 h ago$/,
+  ],
+  [
+    'that crashed more than a day ago',
+    { crash_code: 1, crash_oom: false, crash_at: ago(86_401) },
+    'running',
+    /^running for 2 h$/,
+  ],
   ['that is to be stopped', { desired_state: 'stopped' }, 'stopping', /is being stopped/],
   ['that was stopped', { ...exited, desired_state: 'stopped' }, 'stopped', /^stopped on purpose$/],
   [

@@ -161,6 +161,9 @@ export const olderRows: Record<string, string> = {
   '048-database-upkeep': `
     update databases set read_only_since = now(), renewal_failures = 1 where id = '${orders}';`,
 
+  '091-database-crashes': `
+    update databases set crash_code = 137, crash_oom = true, crash_at = now(), crashes_since = now(), crash_count = 1 where id = '${orders}';`,
+
   '051-domains': `
     insert into domains (hostname, owner_id, proved_at, txt_seen) values ('shop.example.org', '${ana}', now(), true);
     update apps set custom_domain = 'shop.example.org' where id = '${shop}';

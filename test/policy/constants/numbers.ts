@@ -229,7 +229,13 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   },
   // Owners are warned again after an hour at the soonest, of memory once it was below 80 %, of disk once it was 5 points below the level.
   'databases/database-warnings.ts': {
-    databaseWarnings: { memoryEndsBelow: 0.8, diskEndsPointsBelow: 0.05, onceInHours: 1 },
+    databaseWarnings: {
+      memoryEndsBelow: 0.8,
+      diskEndsPointsBelow: 0.05,
+      onceInHours: 1,
+      crashesInDay: 5,
+      crashOnceInHours: 24,
+    },
   },
   // A ballast of 32 MB, looks each 10 s, each second from 90 % on.
   'databases/disk-guard.ts': {
@@ -258,10 +264,11 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'databases/engine.ts': { maxMemoryMb: 32_768, shareOfAddress: 0.5, spareConnections: { machine: 10, socket: 10 } },
   'databases/mongo.ts': { mongo: { minMemoryMb: 1024, stop: { graceSeconds: 30 } } },
   'databases/mysql.ts': { mysql: { minMemoryMb: 1024, stop: { graceSeconds: 60 } } },
-  // Z11, Z22: files of 16 MB after 300 s at most, 16 of them wait; a base backup a day, 10 minutes after a gap at the earliest.
+  // Z11, Z22: files of 16 MB after 300 s at most, 16 of them wait; a base backup a day, a minute after a gap at the earliest and 2 in 10 minutes.
   'databases/point-in-time.ts': {
     pointInTimeRules: {
       ...{ fileBytes: 16_777_216, maxFileSeconds: 300, maxWaiting: 16, maxNames: 64, copies: 2, lookSeconds: 5 },
+      ...{ roomSeconds: 8, busyLookSeconds: 0.5, gapBackupSeconds: 60 },
       ...{ backupSeconds: 86_400, minBackupSeconds: 600, retry: { firstSeconds: 30, maxSeconds: 900 }, backupMbps: 64 },
       storedPerMemory: 32,
       ...{ maxBackupSeconds: 14_400, newestSeconds: 120, ahead: 4, recoverySeconds: 300 },

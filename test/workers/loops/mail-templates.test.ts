@@ -21,6 +21,7 @@ const [downgrade, signIn] = [newId(), newId()]
 const queued: { [T in TemplateName]: QueuedFields<T> } = {
   'app-snapshots-failing': { app, days: 3, unsaved: `${app} (3)`, unsavedCount: 1 },
   'certificate-failing': { hostname: 'shop.example.com', days: 14, reason: 'No valid A records found' },
+  'database-crashed': { database: app, ends: 2 },
   'database-disk': { database: app, usedMb: 870, limitMb: 1000, percent: 87 },
   'database-down': { database: app, ends: 5 },
   'database-memory': { database: app, usedMb: 950, limitMb: 1024, percent: 92 },

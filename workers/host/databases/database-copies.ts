@@ -13,7 +13,7 @@ import { type DatabaseFacts, readFactsOfDatabase } from '../../../db/operations/
 import { Backoff } from '../../../lib/async/backoff.ts'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
-import { loop } from '../../../lib/async/loop.ts'
+import { loop, pause } from '../../../lib/async/loop.ts'
 import { messageOf } from '../../../lib/message-of.ts'
 import { pointInTimeRules } from '../../../policy/databases/point-in-time.ts'
 
@@ -82,12 +82,31 @@ function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCop
     }
   }
 
-  async function copyOne(volume: CopiedDatabase): Promise<void> {
+  async function pass(volume: CopiedDatabase): Promise<'stored' | 'nothing' | 'failed'> {
     const release = await slots.enterUntil(volume.ownerId, signal)
     try {
-      await attempt(copying, volume, 'the copy of WAL files', () => pointInTime.copy(volume, signal))
+      let hasStored = false
+      const failure = await attempt(copying, volume, 'the copy of WAL files', async () => {
+        hasStored = await pointInTime.copy(volume, signal)
+      })
+      if (failure !== null) return 'failed'
+      return hasStored ? 'stored' : 'nothing'
     } finally {
       release()
+    }
+  }
+
+  /**
+   * Until nothing was stored for the time between two rounds: an engine that writes much would leave files out by then. Each pass is
+   * bounded and takes its turn.
+   */
+  async function copyOne(volume: CopiedDatabase): Promise<void> {
+    for (let storedAt = Number.NEGATIVE_INFINITY; !signal.aborted; ) {
+      const outcome = await pass(volume)
+      if (outcome === 'failed') return
+      if (outcome === 'stored') storedAt = performance.now()
+      else if (performance.now() - storedAt >= pointInTimeRules.lookSeconds * 1000) return
+      else await pause(pointInTimeRules.busyLookSeconds * 1000, signal)
     }
   }
 

@@ -135,7 +135,7 @@ async function recordExit(
   const isPlanned = await transaction(db, async trx => {
     const isRecorded = await recordDatabaseExit(trx, database, exit)
     const hasCrashed = hasEndedSince(observe(database, container))
-    return isRecorded && hasCrashed && (await recordRestartPlan(trx, database, plan))
+    return isRecorded && hasCrashed && (await recordRestartPlan(trx, database, plan, exit))
   })
   if (isPlanned) report(options, database, plan, exit)
 }

@@ -1,12 +1,23 @@
-import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { execFile, execFileSync, spawnSync } from 'node:child_process'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test from 'ava'
+import { promisify } from 'node:util'
+import test, { type ExecutionContext } from 'ava'
 import { archiveScript } from '../../../../activities/databases/engines/postgres/point-in-time/archive-script.ts'
 import { ArchiveFolder } from '../../../../activities/databases/point-in-time/archive-folder.ts'
 import { places } from '../../../../activities/databases/port.ts'
 import { pointInTimeRules, walFileName, walFileOf } from '../../../../policy/databases/point-in-time.ts'
+import { comesTrue } from '../../../kit/comes-true.ts'
 
 const file = { timeline: 1, number: 7 }
 const name = walFileName(file)
@@ -50,6 +61,58 @@ for (const [when, command, work] of deaths)
     t.deepEqual(await archived(), [true])
     t.deepEqual(readdirSync(join(data, 'wal')).map(walFileOf), [file])
   })
+
+/** An archive folder that is full, and a run of the script for one file more. */
+function full(t: ExecutionContext) {
+  const root = mkdtempSync(join(tmpdir(), 'berth-archive-'))
+  t.teardown(() => rmSync(root, { recursive: true, force: true }))
+  const [data, own] = [join(root, 'data'), join(root, name)]
+  const [folder, states] = [join(data, 'wal'), join(data, 'pg/pg_wal/archive_status')]
+  for (const one of [folder, states]) mkdirSync(one, { recursive: true })
+  writeFileSync(own, bytes)
+  const others = Array.from({ length: pointInTimeRules.maxWaiting }, (_, index) =>
+    walFileName({ timeline: 1, number: 100 + index }),
+  )
+  for (const other of others) writeFileSync(join(folder, other), '')
+  /** Resolves to how often it looked for room again. */
+  const archive = async () => {
+    const [programs, looks] = [join(root, 'bin'), join(root, 'looks')]
+    mkdirSync(programs, { recursive: true })
+    writeFileSync(looks, '')
+    writeFileSync(join(programs, 'sleep'), `#!/bin/sh\necho >> ${looks}\nexec /bin/sleep 0.05\n`)
+    chmodSync(join(programs, 'sleep'), 0o755)
+    const env = { PATH: `${programs}:/usr/bin:/bin` }
+    await promisify(execFile)('sh', ['-c', archiveScript.replaceAll(places.data, data), 'sh', own, name], { env })
+    return readFileSync(looks, 'utf8').length
+  }
+  return { folder, states, others, archive, names: () => readdirSync(folder), looks: join(root, 'looks') }
+}
+
+test('an archive script that finds too many files waits for the host to take one, and leaves its file out after 8 s', async t => {
+  const { folder, others, archive, names, looks } = full(t)
+  const archived = archive()
+  await comesTrue(() => existsSync(looks) && readFileSync(looks, 'utf8').length > 1)
+  t.false(names().includes(name) || names().includes('gap'))
+  rmSync(join(folder, others[0]!))
+  await archived
+  t.true(names().includes(name) && !names().includes('gap'))
+
+  rmSync(join(folder, name))
+  writeFileSync(join(folder, others[0]!), '')
+  t.is(await archive(), 40, 'looks, 0.2 s apart')
+  t.true(names().includes('gap') && !names().includes(name))
+})
+
+test('an archive script waits neither while the host has not seen that one is left out, nor with 16 files behind it', async t => {
+  const { folder, states, archive, names } = full(t)
+  writeFileSync(join(folder, 'gap'), '')
+  t.is(await archive(), 0)
+  rmSync(join(folder, 'gap'))
+  for (let number = 0; number < 17; number++)
+    writeFileSync(join(states, `${walFileName({ timeline: 1, number })}.ready`), '')
+  t.is(await archive(), 0)
+  t.true(names().includes('gap') && !names().includes(name))
+})
 
 test('an archive script syncs a file before it has its name, and the name afterwards', t => {
   const root = mkdtempSync(join(tmpdir(), 'berth-archive-'))

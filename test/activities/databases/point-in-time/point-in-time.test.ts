@@ -1,9 +1,12 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
+import { pino } from 'pino'
 import { loadDatabase } from '../../../../db/databases/databases.ts'
 import { findWalSegment, newestWalNumber } from '../../../../db/databases/point-in-time/copies.ts'
 import { pointInTimeRules, walFileName, walFileOf } from '../../../../policy/databases/point-in-time.ts'
+import { watchDatabaseCopies } from '../../../../workers/host/databases/database-copies.ts'
+import { comesTrue } from '../../../kit/comes-true.ts'
 import { pointInTimeHost } from '../../../kit/databases/point-in-time-host.ts'
 import { testDatabase } from '../../../kit/servers/database.ts'
 
@@ -124,6 +127,42 @@ test.serial('files that were left out make a gap: until the next base backup not
   const [{ max }] = await sql('select max(n) as max from orders')
   t.true(max >= 10 && max < 20, `all files without a gap, until ${max}`)
 })
+
+test.serial(
+  'while 640 MB are written in one go, nothing is left out, and any moment around it can be restored',
+  async t => {
+    const host = await scene(t)
+    const { db, sql, id, part } = host
+    await db('databases').where({ id }).update({ provisioned_at: db.fn.now(), status: 'running' })
+    await host.backUp()
+    const watch = new AbortController()
+    const options = { db, hostId: host.docker.run, pointInTime: part, sharedUid: null, log: pino({ enabled: false }) }
+    const watched = watchDatabaseCopies(options, watch.signal)
+    try {
+      await sql('create table bulk (n int, text text)')
+      const text = `repeat(md5(n::text), 25)`
+      await sql(`alter table bulk alter text set storage plain`)
+      for (let part = 0; part < 4; part++)
+        await sql(`insert into bulk select n, ${text} from generate_series(1, 200000) n`)
+      const full = await host.now()
+      await sql('truncate bulk')
+      await host.endFile()
+      const rows = () => db('database_wal').where({ database_id: id }).count('* as files').first()
+      await comesTrue(async () => (await host.archived()).length === 0, 120)
+      const files = Number((await rows())!.files)
+      t.true(files > 2 * pointInTimeRules.maxWaiting, `${files} files`)
+      t.deepEqual(await db('database_backups').where({ database_id: id }).pluck('broken'), [false])
+      t.is((await db('database_copies').where({ database_id: id }).first('gap_at')).gap_at, null)
+      watch.abort()
+      await watched
+      await host.restore(full)
+      t.deepEqual(await sql('select count(*)::int as count from bulk'), [{ count: 800_000 }])
+    } finally {
+      watch.abort()
+      await watched
+    }
+  },
+)
 
 test.serial(
   'a restore stores first what waits in the volume that it gives up, the one before the last restore',

@@ -34,6 +34,21 @@ test('a running database is shown in texts and in numbers', async t => {
   })
 })
 
+test('a database that was started again after a crash shows for a day how it ended', async t => {
+  const ana = await api().makeUser()
+  const { id } = await api().makeDatabase(ana)
+  api().hosts.readings.set(id, running)
+  const shown = async (ageSeconds: number) => {
+    const at = new Date(Date.now() - ageSeconds * 1000)
+    await api().db('databases').where({ id }).update({ crash_code: 137, crash_oom: true, crash_at: at })
+    const { exit } = (await api().as(ana).get(`/v2/databases/${id}/status`)).body.response
+    return { exit, at }
+  }
+  const { exit, at } = await shown(86_300)
+  t.deepEqual(exit, { code: 137, oom: true, at: at.toISOString() })
+  t.is((await shown(86_401)).exit, undefined)
+})
+
 test('a database whose host does not answer is shown as unreachable, with its last figures', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeDatabase(ana)

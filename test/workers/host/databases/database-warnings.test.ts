@@ -175,7 +175,7 @@ test.serial('the end that leaves an engine down is mailed, in its commit, and no
   await look()
   t.is((await row(one.id)).restarts, 0)
   await fiveEnds()
-  t.is((await mails()).length, 2, 'once an hour')
+  t.deepEqual((await mails()).slice(2), [{ template: 'database-crashed', fields: { database: 'store', ends: 5 } }])
 })
 
 test.serial(
@@ -193,6 +193,46 @@ test.serial(
     crash(await add({ status: 'exited', restarts: 4, name: 'users' }))
     await look()
     t.deepEqual(await mails(), [{ template: 'database-down', fields: { database: 'users', ends: 5 } }])
+  },
+)
+
+test.serial(
+  'an engine that crashes every 11 minutes is mailed at its fifth end within a day, then once a day',
+  async t => {
+    const { db, serving, put, crash, look, later, clock, row, mails, ends } = await host()
+    const one = await serving()
+    async function cycle(changes: Parameters<typeof crash>[1] = {}, minutes = 11) {
+      later(minutes * 60)
+      await look()
+      crash(one, changes)
+      await look()
+      later(2)
+      await look()
+      await ends(one.id, 'success')
+      await recordDatabaseStarted(db, one.id, {
+        ...{ containerId: `c-${one.volume}`, startedAt: new Date(clock.now), bootId: 'boot-1' },
+      })
+      put(one)
+      await look()
+    }
+    for (let n = 0; n < 4; n++) await cycle()
+    t.deepEqual(await mails(), [])
+    await cycle()
+    const fifth = { template: 'database-crashed', fields: { database: 'store', ends: 5 } }
+    t.deepEqual(await mails(), [fifth])
+    t.like(await row(one.id), { status: 'running', exit_at: null, crash_code: 139, crash_oom: false, crash_count: 5 })
+    t.truthy((await row(one.id)).crash_at)
+    await cycle()
+    await cycle()
+    t.is((await mails()).length, 1, 'once a day')
+
+    later(86_400)
+    await pass(db, 25)
+    await cycle()
+    t.is((await mails()).length, 1, 'the first end of another day')
+    await cycle({ exitCode: 137, oom: true })
+    t.deepEqual((await mails())[1], { template: 'database-crashed', fields: { database: 'store', ends: 2 } })
+    t.like(await row(one.id), { crash_code: 137, crash_oom: true })
   },
 )
 

@@ -7,27 +7,40 @@ export const scripts = { archive: 'archive.sh', fetch: 'fetch.sh' } as const
 
 const walName = '[0-9A-F]'.repeat(24)
 const folder = `${places.data}/${archiveNames.folder}`
+const states = `${places.data}/${archiveNames.states.join('/')}`
+/** Between two looks of an engine for room, and their number. */
+const lookSeconds = 0.2
+const looks = pointInTimeRules.roomSeconds / lookSeconds
 
 /**
  * Puts a finished WAL file (path, name) into the archive folder, from which the host takes it. The engine removes its own copy after
  * success, so the name appears last, and everything is synced before. A name that is there has the bytes of an earlier attempt, or damage;
- * the engine's own copy is right. Its time is when the engine wrote to it last: what was committed by then is in it or before it. With too many files there, this one is left out, and the mark says so: the host then begins anew with a
- * base backup, while an engine that waited would fill the disk.
+ * the engine's own copy is right. Its time is when the engine wrote to it last: what was committed by then is in it or before it. With too many files there, this one waits a little for the host to take one. Then it is
+ * left out, and the mark says so: the host begins anew with a base backup, while an engine that waited on would fill the disk. With the mark
+ * there, or too many files behind it, it does not wait at all.
  */
 export const archiveScript = `\
 set -eu
 case "$2" in ${walName}) ;; *) exit 0 ;; esac
 folder=${folder}
 mkdir -p "$folder"
-waiting=0
-for name in "$folder"/????????????????????????; do
-  if [ -e "$name" ]; then waiting=$((waiting + 1)); fi
+count() {
+  number=0
+  for name in "$@"; do
+    if [ -e "$name" ]; then number=$((number + 1)); fi
+  done
+}
+looks=0
+while count "$folder"/????????????????????????; [ "$number" -ge ${pointInTimeRules.maxWaiting} ] && [ ! -e "$folder/$2" ]; do
+  count ${states}/*${archiveNames.waits}
+  if [ -e "$folder/${archiveNames.gap}" ] || [ "$number" -gt ${pointInTimeRules.maxWaiting} ] || [ "$looks" -ge ${looks} ]; then
+    : > "$folder/${archiveNames.gap}"
+    sync "$folder/${archiveNames.gap}" "$folder"
+    exit 0
+  fi
+  looks=$((looks + 1))
+  sleep ${lookSeconds}
 done
-if [ "$waiting" -ge ${pointInTimeRules.maxWaiting} ] && [ ! -e "$folder/$2" ]; then
-  : > "$folder/${archiveNames.gap}"
-  sync "$folder/${archiveNames.gap}" "$folder"
-  exit 0
-fi
 cp --preserve=timestamps -- "$1" "$folder/${archiveNames.draft}"
 sync "$folder/${archiveNames.draft}"
 mv -T -- "$folder/${archiveNames.draft}" "$folder/$2"

@@ -1,0 +1,19 @@
+import type { Knex } from 'knex'
+import { lockTables } from '../migration-locks.ts'
+
+/** The last crash of a database stays known after its restart, and how many there were within a day. */
+export async function up(knex: Knex): Promise<void> {
+  await lockTables(knex, [['databases', 'access exclusive']])
+  await knex.raw(`
+    alter table databases
+      add column crash_code integer,
+      add column crash_oom boolean,
+      add column crash_at timestamptz,          -- null = it has never crashed
+      add column crashes_since timestamptz,     -- the first of those that are counted; a day later the next one is the first
+      add column crash_count integer;
+  `)
+}
+
+export async function down(): Promise<void> {
+  throw new Error('Migrations only go forward; restore a backup to go back.')
+}
