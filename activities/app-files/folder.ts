@@ -7,7 +7,7 @@ import type { Owner } from '../../lib/folders/owner.ts'
 /**
  * An open folder that its application may change meanwhile. Every step down opens one name and refuses links, so nothing outside is
  * reached, whatever links are created meanwhile. Names on the disk need not be UTF-8, so each of their characters is one byte
- * (`bytesOf`, `textOf`).
+ * (`nameBytes`, `nameText`).
  */
 export class AppFolder {
   readonly handle: FileHandle

@@ -65,7 +65,7 @@ function factsOf(story: DatabaseStory, now: Date): [string, string | null | unde
     ['state', `${database.status}, desired: ${database.desired_state}`],
     ['running since', startedAt && clock(startedAt)],
     ['last exit', exitAt && exitWords(database, now)],
-    ['last crash', crash && `${endWords(crash, now)}, ${database.crash_count} within a day`],
+    ['last crash', crash && `${endWords(crash.end, now)}; crashes within a day: ${crash.times}`],
     ['crashes in a row', database.restarts ? String(database.restarts) : null],
     ['next restart', database.restart_at && clock(database.restart_at)],
     ['password', `generation ${database.password_generation}; not stored; its owner can reset it`],

@@ -1,6 +1,6 @@
 import type { ResolvesName } from '../../api/v2/databases/database-address.ts'
 import type { HostRow } from '../../db/hosts/hosts.ts'
-import { databaseHostname, leadsToHost, publishedAddress } from '../../policy/databases/connection-url.ts'
+import { databaseHostname, isLoopback, leadsToHost, publishedAddress } from '../../policy/databases/connection-url.ts'
 import type { Finding } from '../doctor/findings.ts'
 
 type NamedHost = Pick<HostRow, 'id' | 'address' | 'forgotten_at' | 'database_domain' | 'database_addresses'>
@@ -21,30 +21,29 @@ async function findingsOf(
   inUse: readonly NamedHost[],
   resolvesName: ResolvesName,
 ): Promise<Finding[]> {
+  const { id, address, database_domain: domain, database_addresses: addresses } = host
   // A host of an older version says nothing until it is upgraded.
-  const domain = host.database_domain
   if (domain === null) return []
-  const address = publishedAddress(host)
-  const name = `Databases on ${host.id}`
-  const findings: Finding[] = []
-  const addresses = await resolvesName(databaseHostname('name', domain))
-  if (!leadsToHost(host, inUse, addresses)) {
-    const shared = inUse.filter(
-      other => other !== host && other.database_domain?.toLowerCase() === domain.toLowerCase(),
-    )
-    const sharing = shared.length ? `, a domain that ${shared.map(({ id }) => id).join(', ')} has too,` : ''
-    const whither = addresses.length ? `lead to ${addresses.join(', ')}` : 'lead nowhere'
-    findings.push({
+  const name = `Databases on ${id}`
+  const restart = 'restart its process, and stop and start its databases'
+  if (addresses?.every(isLoopback) && !isLoopback(address))
+    return [
+      {
+        name,
+        state: `PUBLISHED AT ${addresses.join(', ')} ONLY: programs elsewhere do not reach them`,
+        remedy: `set DATABASE_BIND of ${id} to an address that clients reach, such as 0.0.0.0, ${restart}`,
+      },
+    ]
+  const found = await resolvesName(databaseHostname('name', domain))
+  if (leadsToHost(host, inUse, found)) return []
+  const shared = inUse.filter(other => other !== host && other.database_domain?.toLowerCase() === domain.toLowerCase())
+  const sharing = shared.length ? `, a domain that ${shared.map(other => other.id).join(', ')} has too,` : ''
+  const whither = found.length ? `lead to ${found.join(', ')}` : 'lead nowhere'
+  return [
+    {
       name,
-      state: `NAMES DO NOT LEAD THERE: names in ${domain}${sharing} ${whither}: URLs of new databases have the address ${address}`,
-      remedy: `give ${host.id} a DATABASE_DOMAIN of its own with a record *.<domain> that leads to this host, restart its process, and stop and start its databases`,
-    })
-  }
-  if (address.startsWith('127.') && !host.address.startsWith('127.'))
-    findings.push({
-      name,
-      state: `PUBLISHED AT ${address} ONLY: programs elsewhere do not reach them`,
-      remedy: `set DATABASE_BIND of ${host.id} to an address that clients reach, such as 0.0.0.0, restart its process, and stop and start its databases`,
-    })
-  return findings
+      state: `NAMES DO NOT LEAD THERE: names in ${domain}${sharing} ${whither}: URLs of new databases have the address ${publishedAddress(host, inUse)}`,
+      remedy: `give ${id} a DATABASE_DOMAIN of its own with a record *.<domain> that leads to this host, ${restart}`,
+    },
+  ]
 }

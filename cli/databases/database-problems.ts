@@ -93,8 +93,8 @@ function engineProblem({ database, host, figures, operations }: DatabaseStory, n
   const crash = recentCrash(database, now)
   if (state === 'running' && crash)
     return {
-      problem: `Its engine ${endWords(crash, now)}, and was started again; it has crashed ${database.crash_count} times within a day.`,
-      remedy: causeOf(database, crash),
+      problem: `Its engine ${endWords(crash.end, now)}, and was started again. Crashes within a day: ${crash.times}.`,
+      remedy: causeOf(database, crash.end),
     }
   if (state === 'restarting')
     return {

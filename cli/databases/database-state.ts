@@ -53,7 +53,7 @@ function atLast({ status, desired_state: desired, started_at: startedAt }: Opera
 
 function againWords(database: OperatedDatabase, now: Date): string {
   const crash = recentCrash(database, now)
-  return crash ? `, started again after it ${endWords(crash, now)}` : ''
+  return crash ? `, started again after it ${endWords(crash.end, now)}` : ''
 }
 
 /** An engine that should run and does not. */

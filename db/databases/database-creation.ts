@@ -1,9 +1,9 @@
 import { includesDatabases, type Plan, type Plans, planOf } from '../../policy/accounts/plans.ts'
 import { cpusFor, diskGrowth, diskMbFor } from '../../policy/apps/sizes.ts'
 import type { EngineName } from '../../policy/databases/engine.ts'
-import { placeDatabase } from '../../policy/databases/placement.ts'
+import { type DatabaseHost, placeDatabase } from '../../policy/databases/placement.ts'
 import { ApiError } from '../../policy/errors.ts'
-import { hasRoom } from '../../policy/hosts/placement.ts'
+import { hasRoom, type Need } from '../../policy/hosts/placement.ts'
 import { newId } from '../../policy/ids.ts'
 import { assertDisk, usedMemoryMb } from '../accounts/account-reservations.ts'
 import type { UserRow } from '../accounts/accounts.ts'
@@ -54,15 +54,8 @@ async function create(trx: Db, creation: DatabaseCreation): Promise<CreatedDatab
   const need = { memoryMb: ramMb, diskMb: diskMbFor(ramMb, diskMbPer256Mb) }
   const hosts = await lockCapacities(trx, diskMbPer256Mb)
   const apps = await countAppsByHost(trx, ownerId)
-  const placement = placeDatabase(
-    hosts.map(host => ({ ...host, ownApps: apps.get(host.id) })),
-    need,
-    images,
-  )
-  if (!placement.ok) throw new ApiError(placement.code, placement.reason)
-  const { hostId, image } = placement
-  const port = await freePort(trx, hostId, ports)
-  if (port === undefined) throw new ApiError('CLUSTER_SELECTION_FAILED', noPort(hostId))
+  const candidates = hosts.map(host => ({ ...host, ownApps: apps.get(host.id) }))
+  const { hostId, image, port } = await placeWithPort(trx, candidates, { need, images, ports })
   const { name, engine, version, actor, accepting = false } = creation
   const [database] = await trx('databases')
     .insert({
@@ -74,6 +67,24 @@ async function create(trx: Db, creation: DatabaseCreation): Promise<CreatedDatab
     ...{ targetType: 'database', targetId: database.id, kind: 'create', ownerId, actor, accepting },
   })
   return { database, operationId }
+}
+
+/** The place of a database at the best host that has a port for it. Throws as `createDatabase`. */
+async function placeWithPort(
+  trx: Db,
+  hosts: readonly DatabaseHost[],
+  { need, images, ports }: Pick<DatabaseCreation, 'images' | 'ports'> & { need: Need },
+): Promise<{ hostId: string; image: string; port: number }> {
+  let withoutPort: string | undefined
+  for (let left = hosts; ; left = left.filter(({ id }) => id !== withoutPort)) {
+    const placement = placeDatabase(left, need, images)
+    if (!placement.ok && withoutPort) throw new ApiError('CLUSTER_SELECTION_FAILED', noPort(withoutPort))
+    if (!placement.ok) throw new ApiError(placement.code, placement.reason)
+    const { hostId, image } = placement
+    const port = await freePort(trx, hostId, ports)
+    if (port !== undefined) return { hostId, image, port }
+    withoutPort = hostId
+  }
 }
 
 /** How many applications of an account that can use a database each host has. */

@@ -32,7 +32,7 @@ const shownColumns = [
   'crash_code',
   'crash_oom',
   'crash_at',
-  'crash_count',
+  'crash_times',
   'restarts',
   'restart_at',
   'snapshot_warn_at',

@@ -18,22 +18,22 @@ export async function recordRestartPlan(
   { code, oom, at }: RecordedExit,
 ): Promise<boolean> {
   const { id, restarts } = seen
-  const withinDay = (then: string, otherwise: string) =>
-    trx.raw(`case when crashes_since > :at::timestamptz - interval '1 day' then ${then} else ${otherwise} end`, { at })
-  const [changed]: { crash_count: number }[] = await trx('databases')
+  const times = trx.raw(
+    `array(select time from unnest(array_append(crash_times, :at::timestamptz)) as time
+      where time > :at::timestamptz - interval '1 day' order by time desc limit :max)`,
+    { at, max: databaseWarnings.maxCrashTimes },
+  )
+  const [changed]: Pick<DatabaseRow, 'crash_times'>[] = await trx('databases')
     .where({ id, restarts, status: 'exited', desired_state: 'running' })
     .update({
-      ...{ restarts: crashes, restart_at: restartAt, crash_code: code, crash_oom: oom, crash_at: at },
-      ...{
-        crash_count: withinDay('crash_count + 1', '1'),
-        crashes_since: withinDay('crashes_since', ':at::timestamptz'),
-      },
+      ...{ restarts: crashes, restart_at: restartAt },
+      ...{ crash_code: code, crash_oom: oom, crash_at: at, crash_times: times },
     })
-    .returning('crash_count')
+    .returning('crash_times')
   if (!changed) return false
   if (restartAt === null) await warnOfDown(trx, seen)
-  else if (oom || changed.crash_count >= databaseWarnings.crashesInDay)
-    await warnOfCrash(trx, seen, changed.crash_count)
+  else if (oom || changed.crash_times.length >= databaseWarnings.crashesInDay)
+    await warnOfCrash(trx, seen, changed.crash_times.length)
   return true
 }
 

@@ -54,9 +54,8 @@ export interface DatabaseRow {
   crash_code: number | null
   crash_oom: boolean | null
   crash_at: Date | null
-  /** The first of the crashes that `crash_count` counts: those of a day. */
-  crashes_since: Date | null
-  crash_count: number | null
+  /** Of its last crashes within a day of the last one, the newest first; not all if there were many. */
+  crash_times: readonly Date[]
   /** Crashes in a row: since it last ran for long. */
   restarts: number
   /** When the next restart after a crash is due; null = none. */
@@ -77,4 +76,4 @@ export interface DatabaseRow {
 /** Columns by name: a prepared statement over `*` would break when a migration adds a column. */
 export const databaseColumns = `id, owner_id, name, engine, version, image, image_id, ram_mb, reserved_mb, cpu, host_id, port, uid, generation, next_generation, retired_generation, retired_until,
   password_generation, certificate, client_sealed, certificate_ends_at, certificate_renew_at, renewal_failures, read_only_since, desired_state, desired_if_kept, status, container_id, started_at,
-  boot_id, exit_code, exit_oom, exit_at, crash_code, crash_oom, crash_at, crashes_since, crash_count, restarts, restart_at, last_stats, memory_warned_at, disk_warned, snapshot_warn_at, lost_with, provisioned_at, created_at`
+  boot_id, exit_code, exit_oom, exit_at, crash_code, crash_oom, crash_at, crash_times, restarts, restart_at, last_stats, memory_warned_at, disk_warned, snapshot_warn_at, lost_with, provisioned_at, created_at`

@@ -18,9 +18,9 @@ export interface HostRow {
   database_images: Record<string, string>
   /** Ids of images that the host has, by name. */
   database_image_ids: Record<string, string>
-  /** Suffix of the names of its databases; null for a host of an older version. */
+  /** Suffix of the names of its databases; null for a host of an older version that has never had a newer one. */
   database_domain: string | null
-  /** Where its databases listen, that of URLs first; null for a host of an older version. */
+  /** Where its databases listen, that of URLs first; null likewise. */
   database_addresses: string[] | null
   /** Its cache of install results; null without one, and for a host of an older version. */
   install_cache: InstallCacheSize | null

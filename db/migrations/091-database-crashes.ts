@@ -1,7 +1,7 @@
 import type { Knex } from 'knex'
 import { lockTables } from '../migration-locks.ts'
 
-/** The last crash of a database stays known after its restart, and how many there were within a day. */
+/** The last crash of a database stays known after its restart, and when the last ones were. */
 export async function up(knex: Knex): Promise<void> {
   await lockTables(knex, [['databases', 'access exclusive']])
   await knex.raw(`
@@ -9,8 +9,7 @@ export async function up(knex: Knex): Promise<void> {
       add column crash_code integer,
       add column crash_oom boolean,
       add column crash_at timestamptz,          -- null = it has never crashed
-      add column crashes_since timestamptz,     -- the first of those that are counted; a day later the next one is the first
-      add column crash_count integer;
+      add column crash_times timestamptz[] not null default '{}'; -- of a day, the newest first; not all, if there were many
   `)
 }
 

@@ -16,7 +16,7 @@ const [toRead, toChange] = [0o500, 0o700]
 /**
  * A folder that its application may change meanwhile. Every step down opens one name and refuses links, so nothing outside is
  * reached. Paths are relative, with `/` between names; each character is one byte, because names on Linux need not be
- * UTF-8 (`bytesOf`, `textOf`).
+ * UTF-8 (`nameBytes`, `nameText`).
  */
 export class Tree {
   readonly #root: number

@@ -37,8 +37,13 @@ export function databasePlace(
   address: string,
   own: readonly string[],
 ): DatabasePlace {
-  return { domain, addresses: bind === allNetworks ? [...new Set([address, ...own])] : [bind] }
+  if (bind !== allNetworks) return { domain, addresses: [bind] }
+  const all = [...new Set([address, ...own])].filter(each => isIPv4(each))
+  return { domain, addresses: [...all.filter(each => !isLoopback(each)), ...all.filter(isLoopback)] }
 }
+
+/** Whether an IPv4 address is one of the machine of whoever uses it. */
+export const isLoopback = (address: string): boolean => address.startsWith('127.')
 
 /** What a host has registered, also one of an older version, which registers no place. */
 export interface PlacedHost {
@@ -52,21 +57,24 @@ export interface PlacedHost {
 export const databaseDomain = (host: Pick<PlacedHost, 'database_domain'> | undefined, fallback: string): string =>
   host?.database_domain ?? fallback
 
-/** The address in URLs of databases whose name does not lead to their host. */
-export const publishedAddress = ({ address, database_addresses: addresses }: PlacedHost): string =>
-  addresses?.[0] ?? address
+/** The address in URLs of databases whose name does not lead to their host; `hosts` are all that are in use. */
+export const publishedAddress = (host: PlacedHost, hosts: readonly PlacedHost[]): string =>
+  addressesOf(host, hosts)[0] ?? host.address
 
 /**
- * Whether a name in the domain of a host leads to it, by the addresses that were found for the name; `hosts` are all that are in use. Ports
- * are unique on each host only: at another one the same port may be a database of another account. So a name that cannot be told apart
- * leads nowhere: one in a domain that several hosts have, or with an address of another host. An address that no host has may belong to
- * what forwards connections to this one.
+ * Whether a name in the domain of a host leads to where its databases listen, by the addresses that were found for the name; `hosts` are all
+ * that are in use. Ports are unique on each host only: at another one the same port may be a database of another account. So a name that
+ * cannot be told apart leads nowhere: one in a domain that several hosts have, or with an address of another host. An address that no host
+ * has may belong to what forwards connections to this one.
  */
 export function leadsToHost(host: PlacedHost, hosts: readonly PlacedHost[], found: readonly string[]): boolean {
-  if (found.length === 0 || host.database_domain === null) return found.length > 0
+  if (host.database_domain === null) return found.length > 0
   const addresses = found.filter(address => isIPv4(address))
-  const own = [host.address, ...(host.database_addresses ?? [])]
-  if (addresses.length > 0 && addresses.every(address => own.includes(address))) return true
+  const own = addressesOf(host, hosts)
+  if (addresses.length === 0) return false
+  if (addresses.every(address => own.includes(address))) return true
+  // Loopback is the machine of whoever looks.
+  if (addresses.some(address => isLoopback(address) || address === host.address)) return false
   const domain = host.database_domain.toLowerCase()
   return hosts
     .filter(({ id }) => id !== host.id)
@@ -74,4 +82,13 @@ export function leadsToHost(host: PlacedHost, hosts: readonly PlacedHost[], foun
       const taken = [other.address, ...(other.database_addresses ?? [])]
       return other.database_domain?.toLowerCase() !== domain && !addresses.some(address => taken.includes(address))
     })
+}
+
+/**
+ * Where clients can reach the databases of a host, the best address first. Next to other hosts loopback is none of its own, unless all are on
+ * one machine: there it is another host, or nothing.
+ */
+function addressesOf({ id, address, database_addresses: listed }: PlacedHost, hosts: readonly PlacedHost[]): string[] {
+  const isAlone = hosts.every(other => other.id === id)
+  return (listed ?? [address]).filter(each => isAlone || isLoopback(address) || !isLoopback(each))
 }

@@ -11,6 +11,8 @@ export const databaseWarnings = {
   diskEndsPointsBelow: 0.05,
   onceInHours: 1,
   crashesInDay: maxCrashes,
+  /** Times of crashes that a row has: one that crashes without an end counts no further. */
+  maxCrashTimes: 20,
   crashOnceInHours: 24,
 } as const
 

@@ -19,14 +19,16 @@ interface Crashed {
   crash_code: number | null
   crash_oom: boolean | null
   crash_at: Date | null
+  crash_times: readonly Date[]
 }
 
-/** The last crash of a database that has been started again since; null when there was none within a day. */
+/** The last crash of a database that has been started again since, and how many there were; null when there was none within a day. */
 export function recentCrash(
-  { crash_code: code, crash_oom: oom, crash_at: at }: Crashed,
+  { crash_code: code, crash_oom: oom, crash_at: at, crash_times: times }: Crashed,
   now: Date,
-): { code: number | null; oom: boolean; at: Date } | null {
-  return at && now.getTime() - at.getTime() < crashShownMs ? { code, oom: oom ?? false, at } : null
+): { end: { code: number | null; oom: boolean; at: Date }; times: number } | null {
+  const isRecent = (time: Date) => now.getTime() - time.getTime() < crashShownMs
+  return at && isRecent(at) ? { end: { code, oom: oom ?? false, at }, times: times.filter(isRecent).length } : null
 }
 
 /** Number of crashes in a row after which an engine stays down until somebody starts it. */

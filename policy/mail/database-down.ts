@@ -59,51 +59,51 @@ export type DatabaseCrashed = { database: string; ends: number }
 
 export const databaseCrashed: MailTemplate<DatabaseCrashed> = {
   'pt-BR': ({ database, ends }) => ({
-    subject: `O banco de dados ${database} falhou e foi reiniciado`,
+    subject: `O banco de dados ${database} falhou e está sendo reiniciado`,
     text: `Seu banco de dados "${database}" foi encerrado de forma inesperada e é iniciado novamente de forma automática. Encerramentos inesperados em um dia: ${ends}.
 
-Nada do que ele confirmou foi perdido, mas as conexões foram interrompidas. O status e os logs dele mostram a causa; se foi falta de memória, dê mais memória a ele.`,
+As conexões foram interrompidas. O status e os logs dele mostram a causa; se foi falta de memória, dê mais memória a ele.`,
   }),
   'en-US': ({ database, ends }) => ({
-    subject: `The database ${database} crashed and was restarted`,
+    subject: `The database ${database} crashed and is being restarted`,
     text: `Your database "${database}" ended unexpectedly, and is started again automatically. Unexpected ends within a day: ${ends}.
 
-Nothing that it has acknowledged was lost, but its connections were closed. Its status and log show the cause; if it was a lack of memory, give it more.`,
+Its connections were closed. Its status and log show the cause; if it was a lack of memory, give it more.`,
   }),
   'es-ES': ({ database, ends }) => ({
-    subject: `La base de datos ${database} ha fallado y se ha reiniciado`,
+    subject: `La base de datos ${database} ha fallado y se está reiniciando`,
     text: `Tu base de datos «${database}» ha terminado de forma inesperada y se vuelve a iniciar automáticamente. Finales inesperados en un día: ${ends}.
 
-No se ha perdido nada de lo que confirmó, pero sus conexiones se han cerrado. Su estado y su registro muestran la causa; si fue la falta de memoria, dale más.`,
+Sus conexiones se han cerrado. Su estado y su registro muestran la causa; si fue la falta de memoria, dale más.`,
   }),
   'zh-CN': ({ database, ends }) => ({
-    subject: `数据库 ${database} 意外终止，已重新启动`,
+    subject: `数据库 ${database} 意外终止，正在重新启动`,
     text: `您的数据库“${database}”意外终止，系统会自动重新启动它。一天内意外终止次数：${ends}。
 
-已确认的数据没有丢失，但其连接已断开。数据库的状态和日志会显示原因；如果是内存不足，请为其增加内存。`,
+其连接已断开。数据库的状态和日志会显示原因；如果是内存不足，请为其增加内存。`,
   }),
   'ja-JP': ({ database, ends }) => ({
-    subject: `データベース ${database} が異常終了し、再起動されました`,
+    subject: `データベース ${database} が異常終了し、再起動されます`,
     text: `データベース「${database}」が異常終了し、自動的に再起動されます。1 日以内の異常終了: ${ends} 回。
 
-確定済みのデータは失われていませんが、接続は切断されました。原因はステータスとログで確認できます。メモリ不足の場合はメモリを増やしてください。`,
+接続は切断されました。原因はステータスとログで確認できます。メモリ不足の場合はメモリを増やしてください。`,
   }),
   'fr-FR': ({ database, ends }) => ({
-    subject: `La base de données ${database} a planté et a été redémarrée`,
+    subject: `La base de données ${database} a planté et redémarre`,
     text: `Votre base de données « ${database} » s'est arrêtée de façon inattendue et est redémarrée automatiquement. Arrêts inattendus en un jour : ${ends}.
 
-Rien de ce qu'elle avait confirmé n'est perdu, mais ses connexions ont été fermées. Son état et son journal en montrent la cause ; si la mémoire a manqué, donnez-lui-en plus.`,
+Ses connexions ont été fermées. Son état et son journal en montrent la cause ; si la mémoire a manqué, donnez-lui-en plus.`,
   }),
   'de-DE': ({ database, ends }) => ({
-    subject: `Die Datenbank ${database} ist abgestürzt und wurde neu gestartet`,
+    subject: `Die Datenbank ${database} ist abgestürzt und wird neu gestartet`,
     text: `Ihre Datenbank „${database}“ wurde unerwartet beendet und wird automatisch wieder gestartet. Unerwartete Enden innerhalb eines Tages: ${ends}.
 
-Nichts, was sie bestätigt hat, ging verloren, aber ihre Verbindungen wurden geschlossen. Status und Protokoll zeigen die Ursache; war es Speichermangel, geben Sie ihr mehr Arbeitsspeicher.`,
+Verbindungen zu ihr wurden geschlossen. Status und Protokoll zeigen die Ursache; war es Speichermangel, geben Sie ihr mehr Arbeitsspeicher.`,
   }),
   'it-IT': ({ database, ends }) => ({
-    subject: `Il database ${database} è andato in crash ed è stato riavviato`,
+    subject: `Il database ${database} è andato in crash e viene riavviato`,
     text: `Il tuo database "${database}" è terminato in modo imprevisto e viene riavviato automaticamente. Terminazioni impreviste in un giorno: ${ends}.
 
-Nulla di ciò che aveva confermato è andato perso, ma le sue connessioni sono state chiuse. Il suo stato e il suo log mostrano la causa; se è mancata la memoria, assegnagliene di più.`,
+Le sue connessioni sono state chiuse. Il suo stato e il suo log mostrano la causa; se è mancata la memoria, assegnagliene di più.`,
   }),
 }

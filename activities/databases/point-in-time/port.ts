@@ -24,6 +24,8 @@ export const archiveNames = {
   /** Folders, one in the other, in which the engine notes its WAL files; the end of those that it has yet to archive. */
   states: ['pg', 'pg_wal', 'archive_status'],
   waits: '.ready',
+  /** The file whose last line says what the engine does now. */
+  engineState: ['pg', 'postmaster.pid'],
 } as const
 
 /** The position of a base backup in the WAL. */

@@ -41,5 +41,5 @@ export async function addressOf(
   const host = hosts.find(({ id }) => id === hostId)
   const hostname = databaseHostname(id, databaseDomain(host, config.databases.domain))
   if (!host || leadsToHost(host, hosts, await resolvesName(hostname))) return { host: hostname, port }
-  return { host: publishedAddress(host), port }
+  return { host: publishedAddress(host, hosts), port }
 }

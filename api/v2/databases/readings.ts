@@ -31,7 +31,7 @@ export const getDatabaseStatus = endpoint({
     const failed = !figures.running && awaitsStart(database) && (await findFailedStart(services.db, database))
     if (failed) figures.problem = problemOfStart(database, failed)
     const crash = figures.running && recentCrash(database, new Date())
-    if (crash) figures.exit = { ...crash, at: crash.at.toISOString() }
+    if (crash) figures.exit = { ...crash.end, at: crash.end.at.toISOString() }
     return query.rawData ? rawStatsView(figures) : statsView(figures)
   },
 })

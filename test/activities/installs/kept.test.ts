@@ -145,7 +145,11 @@ test('a result that is not for reuse, and depends on no other file, is kept whil
   t.false((await commit()).installs)
   const { facts: _, ...older } = await preparedOf(volume, trusted.release.number)
   await writePrepared(trusted.folders, older)
-  t.true((await commit()).installs, 'as a version of before has recorded it')
+  const again = await commit()
+  t.true(again.installs, 'as a version of before has recorded it')
+  const { facts: __, ...unknown } = await preparedOf(volume, again.release.number)
+  await writePrepared(again.folders, { ...unknown, dependenciesOf: 99 })
+  t.true((await commit()).installs, 'it uses its own: the one that had lent it others was undone')
 })
 
 test('a commit with an unchanged manifest copies no file of its application, and one with another lock file only what the step depends on', async t => {

@@ -14,7 +14,7 @@ for (const [what, changes, state, words, isSilent] of [
   ['that runs', {}, 'running', /^running for 2 h$/],
   [
     'that was started again',
-    { crash_code: 137, crash_oom: true, crash_at: ago(7210), crash_count: 1 },
+    { crash_code: 137, crash_oom: true, crash_at: ago(7210), crash_times: [ago(7210)] },
     'running',
     /^running for 2 h, started again after it exited 137 \(out of memory\) 2 h ago$/,
   ],

@@ -189,7 +189,7 @@ test.serial('a rotation that begins while a database is attached is seen', async
   const attached = run('attach', row.id, shop.id)
   await comesTrue(async () => (await waitingForLocks(db)) > 0)
   await beginning.commit()
-  t.regex((await attached).stderr, /is being given a password: operation .* \(rotate\)/)
+  t.regex((await attached).stderr, /is being set: operation .* \(rotate\)/)
   t.deepEqual(await variables(), {})
 })
 
@@ -257,6 +257,6 @@ test.serial('on another host the URL has an address that leads there, with what 
   await db('hosts')
     .where({ id: row.host_id })
     .update({ database_domain: 'two.invalid', database_addresses: ['203.0.113.2'] })
-  t.regex((await json('attach', row.id, shop.id, '--name', 'OTHER')).note, /203\.0\.113\.2 must lead to host/)
+  t.regex((await json('attach', row.id, shop.id, '--name', 'OTHER')).note, /203\.0\.113\.2 must resolve to host/)
   t.regex((await variables()).OTHER_URL!, new RegExp(`@203\\.0\\.113\\.2:${row.port}$`))
 })

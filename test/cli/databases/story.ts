@@ -24,7 +24,7 @@ export function operated(changes: Partial<OperatedDatabase> = {}): OperatedDatab
     ...{ generation: 1, password_generation: 1, certificate_ends_at: new Date('2031-01-01'), created_at: ago(900_000) },
     ...{ desired_state: 'running', status: 'running', started_at: ago(7200), lost_with: null, pending: null },
     ...{ exit_code: null, exit_oom: null, exit_at: null, restarts: 0, restart_at: null },
-    ...{ crash_code: null, crash_oom: null, crash_at: null, crash_count: null },
+    ...{ crash_code: null, crash_oom: null, crash_at: null, crash_times: [] },
     ...{ snapshot_warn_at: new Date('2031-01-01') },
     ...{ certificate_renew_at: new Date('2030-08-08'), renewal_failures: 0, read_only_since: null },
     ...changes,

@@ -151,6 +151,18 @@ test.serial('the port of a deleted database is given to another only when no oth
   t.is((await create()).port, 21_001)
 })
 
+test.serial('a host without a free port is passed over, also by an account whose applications it has', async t => {
+  const { make, db, user, hostId: full } = await onlyHost()
+  const ports = { from: 22_000, to: 22_000 }
+  await make.database(user.id, { ports })
+  await make.app(user.id)
+  await db('apps').where({ owner_id: user.id }).update({ host_id: full })
+  const { hostId: other } = await onlyHost()
+  await db('hosts').where({ id: full }).update({ draining: false })
+  t.is((await make.database(user.id, { ports })).database.host_id, other)
+  await t.throwsAsync(make.database(user.id, { ports }), { code: 'CLUSTER_SELECTION_FAILED', message: /no free port/ })
+})
+
 test.serial('two hosts use the same port', async t => {
   const { make, user } = await onlyHost()
   const { database: one } = await make.database(user.id)

@@ -162,7 +162,7 @@ export const olderRows: Record<string, string> = {
     update databases set read_only_since = now(), renewal_failures = 1 where id = '${orders}';`,
 
   '091-database-crashes': `
-    update databases set crash_code = 137, crash_oom = true, crash_at = now(), crashes_since = now(), crash_count = 1 where id = '${orders}';`,
+    update databases set crash_code = 137, crash_oom = true, crash_at = now(), crash_times = array[now()] where id = '${orders}';`,
 
   '051-domains': `
     insert into domains (hostname, owner_id, proved_at, txt_seen) values ('shop.example.org', '${ana}', now(), true);

@@ -234,6 +234,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       diskEndsPointsBelow: 0.05,
       onceInHours: 1,
       crashesInDay: 5,
+      maxCrashTimes: 20,
       crashOnceInHours: 24,
     },
   },

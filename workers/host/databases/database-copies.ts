@@ -101,12 +101,17 @@ function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCop
    * bounded and takes its turn.
    */
   async function copyOne(volume: CopiedDatabase): Promise<void> {
-    for (let storedAt = Number.NEGATIVE_INFINITY; !signal.aborted; ) {
+    const { lookSeconds, busyLookSeconds } = pointInTimeRules
+    /** Looks that are still due although there is nothing. */
+    let left = 0
+    while (!signal.aborted) {
       const outcome = await pass(volume)
-      if (outcome === 'failed') return
-      if (outcome === 'stored') storedAt = performance.now()
-      else if (performance.now() - storedAt >= pointInTimeRules.lookSeconds * 1000) return
-      else await pause(pointInTimeRules.busyLookSeconds * 1000, signal)
+      if (outcome === 'stored') left = lookSeconds / busyLookSeconds
+      else if (outcome === 'failed' || left === 0) return
+      else {
+        left--
+        await pause(busyLookSeconds * 1000, signal)
+      }
     }
   }
 

@@ -74,32 +74,50 @@ function full(t: ExecutionContext) {
     walFileName({ timeline: 1, number: 100 + index }),
   )
   for (const other of others) writeFileSync(join(folder, other), '')
+  /** While it is there, the script waits for its next look. */
+  const held = join(root, 'held')
   /** Resolves to how often it looked for room again. */
   const archive = async () => {
     const [programs, looks] = [join(root, 'bin'), join(root, 'looks')]
     mkdirSync(programs, { recursive: true })
     writeFileSync(looks, '')
-    writeFileSync(join(programs, 'sleep'), `#!/bin/sh\necho >> ${looks}\nexec /bin/sleep 0.05\n`)
+    writeFileSync(
+      join(programs, 'sleep'),
+      `#!/bin/sh\necho >> ${looks}\nwhile [ -e ${held} ]; do /bin/sleep 0.01; done\n`,
+    )
     chmodSync(join(programs, 'sleep'), 0o755)
     const env = { PATH: `${programs}:/usr/bin:/bin` }
     await promisify(execFile)('sh', ['-c', archiveScript.replaceAll(places.data, data), 'sh', own, name], { env })
     return readFileSync(looks, 'utf8').length
   }
-  return { folder, states, others, archive, names: () => readdirSync(folder), looks: join(root, 'looks') }
+  return { folder, states, others, archive, names: () => readdirSync(folder), looks: join(root, 'looks'), held }
 }
 
 test('an archive script that finds too many files waits for the host to take one, and leaves its file out after 8 s', async t => {
-  const { folder, others, archive, names, looks } = full(t)
+  const { folder, others, archive, names, looks, held } = full(t)
+  writeFileSync(held, '')
   const archived = archive()
-  await comesTrue(() => existsSync(looks) && readFileSync(looks, 'utf8').length > 1)
+  await comesTrue(() => existsSync(looks) && readFileSync(looks, 'utf8').length === 1)
   t.false(names().includes(name) || names().includes('gap'))
   rmSync(join(folder, others[0]!))
+  rmSync(held)
   await archived
   t.true(names().includes(name) && !names().includes('gap'))
 
   rmSync(join(folder, name))
   writeFileSync(join(folder, others[0]!), '')
   t.is(await archive(), 40, 'looks, 0.2 s apart')
+  t.true(names().includes('gap') && !names().includes(name))
+})
+
+test('an archive script does not wait while its engine is stopped', async t => {
+  const { folder, states, archive, names } = full(t)
+  const state = join(states, '../../postmaster.pid')
+  writeFileSync(state, '1\n/data\n1700000000\n5432\n/socket\n\n 0 0\nready   \n')
+  t.is(await archive(), 40, 'a running one is waited for')
+  rmSync(join(folder, 'gap'))
+  writeFileSync(state, '1\n/data\n1700000000\n5432\n/socket\n\n 0 0\nstopping\n')
+  t.is(await archive(), 0)
   t.true(names().includes('gap') && !names().includes(name))
 })
 

@@ -1,6 +1,7 @@
 import test from 'ava'
 import { pino } from 'pino'
 import { recordHostSeen } from '../../../../db/hosts/hosts.ts'
+import { pointInTimeRules } from '../../../../policy/databases/point-in-time.ts'
 import { newAppId } from '../../../../policy/ids.ts'
 import { sealKeys } from '../../../../policy/seal.ts'
 import { watchDatabaseCopies } from '../../../../workers/host/databases/database-copies.ts'
@@ -49,7 +50,11 @@ test.serial(
     const options = { db, hostId, pointInTime, sharedUid: null, log: pino({ enabled: false }), everySeconds: 3600 }
     const watched = watchDatabaseCopies(options, watch.signal)
     const least = (ids: string[]) => Math.min(...ids.map(id => looks.get(id) ?? 0))
-    await comesTrue(() => least(busy.ids) >= 5 && least(calm.ids) > 3)
+    // Two with a file, and those of 5 s after them.
+    const ofCalm = 2 + 1 + pointInTimeRules.lookSeconds / pointInTimeRules.busyLookSeconds
+    await comesTrue(() => least(busy.ids) >= 5 && least(calm.ids) >= ofCalm)
+    await new Promise(resolve => setTimeout(resolve, 1500))
+    t.is(least(calm.ids), ofCalm)
     watch.abort()
     await watched
     t.is(looks.size, 41, 'more volumes than slots: none keeps its slot for as long as it has files')

@@ -220,8 +220,9 @@ test.serial(
     await cycle()
     const fifth = { template: 'database-crashed', fields: { database: 'store', ends: 5 } }
     t.deepEqual(await mails(), [fifth])
-    t.like(await row(one.id), { status: 'running', exit_at: null, crash_code: 139, crash_oom: false, crash_count: 5 })
-    t.truthy((await row(one.id)).crash_at)
+    t.like(await row(one.id), { status: 'running', exit_at: null, crash_code: 139, crash_oom: false })
+    const { crash_at: at, crash_times: times } = await row(one.id)
+    t.deepEqual([times.length, times[0]], [5, at])
     await cycle()
     await cycle()
     t.is((await mails()).length, 1, 'once a day')
@@ -233,6 +234,13 @@ test.serial(
     await cycle({ exitCode: 137, oom: true })
     t.deepEqual((await mails())[1], { template: 'database-crashed', fields: { database: 'store', ends: 2 } })
     t.like(await row(one.id), { crash_code: 137, crash_oom: true })
+    later(86_400)
+    await pass(db, 25)
+    const hour = 60
+    for (const minutes of [0, 22 * hour, hour, hour, hour]) await cycle({}, Math.max(11, minutes))
+    t.is((await mails()).length, 2, 'four of the five are within a day')
+    await cycle({}, hour)
+    t.deepEqual((await mails())[2], { template: 'database-crashed', fields: { database: 'store', ends: 5 } })
   },
 )
 

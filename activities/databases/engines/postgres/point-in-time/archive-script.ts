@@ -8,6 +8,8 @@ export const scripts = { archive: 'archive.sh', fetch: 'fetch.sh' } as const
 const walName = '[0-9A-F]'.repeat(24)
 const folder = `${places.data}/${archiveNames.folder}`
 const states = `${places.data}/${archiveNames.states.join('/')}`
+/** Its last line is what the engine does now. */
+const engineState = `${places.data}/${archiveNames.engineState.join('/')}`
 /** Between two looks of an engine for room, and their number. */
 const lookSeconds = 0.2
 const looks = pointInTimeRules.roomSeconds / lookSeconds
@@ -15,9 +17,10 @@ const looks = pointInTimeRules.roomSeconds / lookSeconds
 /**
  * Puts a finished WAL file (path, name) into the archive folder, from which the host takes it. The engine removes its own copy after
  * success, so the name appears last, and everything is synced before. A name that is there has the bytes of an earlier attempt, or damage;
- * the engine's own copy is right. Its time is when the engine wrote to it last: what was committed by then is in it or before it. With too many files there, this one waits a little for the host to take one. Then it is
- * left out, and the mark says so: the host begins anew with a base backup, while an engine that waited on would fill the disk. With the mark
- * there, or too many files behind it, it does not wait at all.
+ * the engine's own copy is right. Its time is when the engine wrote to it last: what was committed by then is in it or before it. With too
+ * many files there, this one waits a little for the host to take one. Then it is left out, and the mark says so: the host begins anew with
+ * a base backup, while an engine that waited on would fill the disk. With the mark there, too many files behind it, or an engine that is
+ * being stopped, which waits for its files and is killed soon, it does not wait at all.
  */
 export const archiveScript = `\
 set -eu
@@ -33,6 +36,7 @@ count() {
 looks=0
 while count "$folder"/????????????????????????; [ "$number" -ge ${pointInTimeRules.maxWaiting} ] && [ ! -e "$folder/$2" ]; do
   count ${states}/*${archiveNames.waits}
+  case "$(tail -n 1 ${engineState} 2> /dev/null)" in stopping*) looks=${looks} ;; esac
   if [ -e "$folder/${archiveNames.gap}" ] || [ "$number" -gt ${pointInTimeRules.maxWaiting} ] || [ "$looks" -ge ${looks} ]; then
     : > "$folder/${archiveNames.gap}"
     sync "$folder/${archiveNames.gap}" "$folder"
