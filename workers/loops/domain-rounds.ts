@@ -139,15 +139,23 @@ export class DomainRounds {
     return (await listServedDomains(this.#options.db, hosts)).map(domain => this.#nameOf(domain))
   }
 
-  /** A proxy of before refuses a name with a mark: it gets the members without, as one that was taken off must leave its list. */
+  /**
+   * A proxy of an older version refuses a name with a mark that it does not know: it gets the members without that, since one that was taken
+   * off must leave its list.
+   */
   async #setName({ host, members }: ServedName): Promise<void> {
-    const { edge } = this.#options
-    const unmarked = members.map(withoutMark)
-    try {
-      await edge.setName({ host, members })
-    } catch (error) {
-      if (!(error instanceof NameRefused) || unmarked.join() === members.join()) throw error
-      await edge.setName({ host, members: unmarked })
+    const forms = [
+      members,
+      members.map(member => (member.endsWith(marks.unknown) ? withoutMark(member) : member)),
+      members.map(withoutMark),
+    ]
+    const distinct = forms.filter((form, n) => n === 0 || form.join() !== forms[n - 1]!.join())
+    for (const [n, form] of distinct.entries()) {
+      try {
+        return await this.#options.edge.setName({ host, members: form })
+      } catch (error) {
+        if (!(error instanceof NameRefused) || n === distinct.length - 1) throw error
+      }
     }
   }
 

@@ -37,7 +37,7 @@ async function scene(t: ExecutionContext, { edge } = proxy) {
     await db('domains').delete()
   })
   const make = rows(db)
-  await make.host('h1')
+  await make.host('h1', { memoryMb: 65_536 })
   const ana = await make.user()
   const apps = [await make.app(ana.id, { memoryMb: 256 }), await make.app(ana.id, { memoryMb: 256 })]
   const rounds = new DomainRounds({
@@ -122,6 +122,20 @@ test.serial('a proxy of before, which refuses marks, gets each change of members
   t.deepEqual((await proxy.edge.listNames(['old.shop.dev']))[0]?.members, [`${first!.member}!`])
   later(10)
   t.deepEqual((await rounds.round()).refused, [])
+})
+
+test.serial('a proxy that knows only the mark of unhealthy members gets that one', async t => {
+  const older = await startOlderProxy({ 'names.lua': [[/\[!\?\]\?\)"\$/g, '!?)"$$']] })
+  t.teardown(older.stop)
+  const { db, rounds, apps, claim } = await scene(t, older)
+  const [ill, fresh] = apps.map(({ id, subdomain }) => ({ id, member: `${subdomain}.apps.localhost@${id}` }))
+  for (const app of apps) await claim('mixed.shop.dev', app)
+  for (const { id } of apps) await db('apps').where({ id }).update({ status: 'running', health_path: '/ready' })
+  const health = { status: 'unhealthy', since: '2030-01-01T00:00:00.000Z', reason: '/ready answered 503' }
+  await db('apps').where({ id: ill!.id }).update({ health })
+  t.deepEqual((await rounds.round()).refused, [])
+  const members = (await older.edge.listNames(['mixed.shop.dev']))[0]?.members
+  t.deepEqual([...members!].sort(), [`${ill!.member}!`, fresh!.member].sort())
 })
 
 for (const [what, late] of [
