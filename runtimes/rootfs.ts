@@ -10,9 +10,9 @@ import {
   systemEnvironment,
 } from '../lib/child-process.ts'
 import { dayMs } from '../lib/time.ts'
+import { createOnce } from './create-once.ts'
 import { ownProgram, programLabel } from './database-recipes.ts'
 import { packageSources, transportOptions } from './debian.ts'
-import { createOnce } from './made-once.ts'
 import { assertReleased } from './npm-packages.ts'
 import { fetchWheels } from './pypi-packages.ts'
 import type { Recipe } from './recipe.ts'

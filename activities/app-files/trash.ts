@@ -1,5 +1,5 @@
 import { chmod, mkdir, readdir, rename, rmdir, unlink } from 'node:fs/promises'
-import { coalesced } from '../../lib/async/shared-turns.ts'
+import { coalesced } from '../../lib/async/coalesced.ts'
 import { newId } from '../../policy/ids.ts'
 import { AppFolder, ignore } from './folder.ts'
 

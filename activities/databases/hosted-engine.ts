@@ -3,7 +3,7 @@ import { databasePasswordKey, ensureAuthority, recordCertificateServed } from '.
 import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
 import { isEndWaiting } from '../../db/operations/operation-lookups.ts'
 import { pause } from '../../lib/async/loop.ts'
-import { once } from '../../lib/async/remembered.ts'
+import { once } from '../../lib/async/once.ts'
 import { messageOf } from '../../lib/message-of.ts'
 import { allNetworks, databaseHostname } from '../../policy/databases/connection-url.ts'
 import type { DatabaseSettings } from '../../policy/databases/database-settings.ts'

@@ -1,4 +1,4 @@
-import { throttledLog } from '../../lib/async/rarely.ts'
+import { throttledLog } from '../../lib/async/throttled-log.ts'
 import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
 
 /** Logs that a request to `url` of a registry has failed. */

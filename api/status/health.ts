@@ -1,7 +1,7 @@
 import type { ObjectStore } from '../../activities/objects/port.ts'
 import { type Db, isUnavailable } from '../../db/database.ts'
 import { listHosts } from '../../db/hosts/hosts.ts'
-import { coalesced } from '../../lib/async/shared-turns.ts'
+import { coalesced } from '../../lib/async/coalesced.ts'
 import { dayMs } from '../../lib/time.ts'
 import type { ApiLatency, Check, Health } from './service-status.ts'
 

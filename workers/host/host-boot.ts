@@ -3,7 +3,7 @@ import type { ContainerHost } from '../../activities/containers/port.ts'
 import type { Boot } from '../../activities/hosts/boot.ts'
 import type { Db } from '../../db/database.ts'
 import { readHostBoot, recordBoot, recordEngine } from '../../db/hosts/host-boots.ts'
-import { coalesced } from '../../lib/async/shared-turns.ts'
+import { coalesced } from '../../lib/async/coalesced.ts'
 import { bootIdOf, type KnownBoot, type KnownEngine } from '../../policy/hosts/host-boot.ts'
 
 export interface HostBootOptions {

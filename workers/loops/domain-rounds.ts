@@ -17,7 +17,7 @@ import {
 import { ApiError } from '../../policy/errors.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { SealKeys } from '../../policy/seal.ts'
-import { type EntryRefusal, reconcileTable } from './equalize.ts'
+import { type EntryRefusal, reconcileTable } from './reconcile-table.ts'
 
 /** Where each text comes from that the proxy itself answers to authorities and probes. One that throws an ApiError cannot be had. */
 export type AnswerSources = { [Kind in keyof WellKnownAnswers]: () => Promise<string | null> }

@@ -6,7 +6,7 @@ import { allEnded } from '../../lib/async/all-ended.ts'
 import { Bell, loop } from '../../lib/async/loop.ts'
 import { endedWithin } from '../../lib/async/timeout.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
-import type { EntryRefusal } from './equalize.ts'
+import type { EntryRefusal } from './reconcile-table.ts'
 import { earlyMs, RouteRounds } from './route-rounds.ts'
 import { type RefusedRoute, syncRoute, type Tables } from './route-table.ts'
 

@@ -5,7 +5,7 @@ import { allEnded } from '../../lib/async/all-ended.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { endedWithin } from '../../lib/async/timeout.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
-import type { EntryRefusal } from './equalize.ts'
+import type { EntryRefusal } from './reconcile-table.ts'
 import { hostOf, type Round, syncRoutes, type Tables } from './route-table.ts'
 import { syncSettings } from './settings-table.ts'
 

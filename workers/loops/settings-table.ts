@@ -1,7 +1,7 @@
 import { type ServedSettings, SettingsRefused } from '../../activities/edge/port.ts'
 import { findAppSettings, listAppSettings, type ServedAppSettings } from '../../db/domains/app-settings.ts'
 import { type AppSettings, hstsHeader } from '../../policy/network/app-settings.ts'
-import { type EntryRefusal, reconcileTable } from './equalize.ts'
+import { type EntryRefusal, reconcileTable } from './reconcile-table.ts'
 import { hostOf, subdomainsOf, type Tables } from './route-table.ts'
 
 /** Makes the proxy's settings of all applications, or of those at `hosts`, those of Postgres; resolves to what the proxy refused. */

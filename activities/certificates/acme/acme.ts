@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import acme, { type Client, type Order as LibraryOrder } from 'acme-client'
 import type { z } from 'zod'
-import { once } from '../../../lib/async/remembered.ts'
+import { once } from '../../../lib/async/once.ts'
 import { authorityRules } from '../../../policy/domains/authority-rules.ts'
 import type { ChallengeKind } from '../../../policy/domains/challenges.ts'
 import type { AcmeSettings } from '../../../policy/domains/domain-settings.ts'

@@ -3,7 +3,7 @@ import { type ContainerHost, type ListedContainer, labels } from '../../../activ
 import { tenantNetwork } from '../../../activities/containers/spec.ts'
 import { databaseRole } from '../../../activities/databases/names.ts'
 import type { Admission, Firewall } from '../../../activities/firewall/port.ts'
-import { coalesced } from '../../../lib/async/shared-turns.ts'
+import { coalesced } from '../../../lib/async/coalesced.ts'
 
 /** What the containers of an owner may reach on a host: the ports of the owner's databases that run. Pure. */
 export function databaseAdmissions(containers: readonly ListedContainer[], hostId: string): Admission[] {

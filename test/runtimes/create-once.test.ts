@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import test from 'ava'
 import { startTicks } from '../../lib/process-stat.ts'
-import { createOnce } from '../../runtimes/made-once.ts'
+import { createOnce } from '../../runtimes/create-once.ts'
 import { ownFolder } from '../kit/folders.ts'
 
 test('concurrent callers get what one of them makes', async t => {

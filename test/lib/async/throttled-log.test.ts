@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { throttledLog } from '../../../lib/async/rarely.ts'
+import { throttledLog } from '../../../lib/async/throttled-log.ts'
 
 test('of many texts a few are passed on in each period, and the next period says how many were left out', async t => {
   const passed: (readonly [string, number])[] = []
