@@ -27,7 +27,7 @@ const quietMs = 15_000
 /**
  * Applications of many accounts that are all changed at once, each with an install step, compared with the same changes in pairs, one for
  * each build slot. During both an application of another account is restarted again and again, alongside restarts of a bare container, and
- * the memory of our processes is sampled.
+ * the memory of our processes is sampled: what is due concurrently must not take more of it than what comes in pairs.
  */
 export async function together(
   platform: BenchPlatform,
@@ -59,15 +59,16 @@ export async function together(
   }
   try {
     await besideRestarts(quiet, () => sleep(quietMs))
-    memory.start()
     const figures = await inTurn<'pairs' | 'together', number>(
       turns,
       {
         pairs: () =>
-          besideRestarts(inPairs, async () => {
-            for (let n = 0; n < all.length; n += 2) await change(all.slice(n, n + 2))
-          }),
-        together: () => besideRestarts(atOnce, () => change(all)),
+          memory.during('pairs', () =>
+            besideRestarts(inPairs, async () => {
+              for (let n = 0; n < all.length; n += 2) await change(all.slice(n, n + 2))
+            }),
+          ),
+        together: () => memory.during('together', () => besideRestarts(atOnce, () => change(all))),
       },
       { warmUp: 0 },
     )
@@ -80,7 +81,6 @@ export async function together(
     reportRestarts(quiet, inPairs, atOnce)
     memory.report()
   } finally {
-    memory.end()
     for (const app of [...all, bystander]) await apps.remove(app)
   }
 }
@@ -118,28 +118,36 @@ function reportRestarts(quiet: Restarts, inPairs: Restarts, atOnce: Restarts): v
   console.log(`    at once    ${words(atOnce)}; ${met}`)
 }
 
-/** Samples the resident memory of our processes. */
+type Phase = 'pairs' | 'together'
+
+/** How much more memory a process may take for all at once than for pairs. */
+const flatTimes = 1.25
+
+/** Samples the resident memory of our processes while something is done. */
 async function sampledMemory(platform: BenchPlatform) {
   const names = ['api', 'worker', 'host'] as const
   const pids = await Promise.all(names.map(name => platform.processId(name)))
   const now = () => pids.map(pid => residentBytes(pid) / MiB)
-  let before = now()
-  let peak = before
-  let timer: NodeJS.Timeout | undefined
+  const before = now()
+  const peaks: Record<Phase, number[]> = { pairs: before, together: before }
   return {
-    start() {
-      before = peak = now()
-      timer = setInterval(() => {
+    async during<T>(phase: Phase, work: () => Promise<T>): Promise<T> {
+      const sample = () => {
         const current = now()
-        peak = peak.map((mb, n) => Math.max(mb, current[n]!))
-      }, 500)
+        peaks[phase] = peaks[phase].map((mb, n) => Math.max(mb, current[n]!))
+      }
+      const timer = setInterval(sample, 500)
+      return work().finally(() => clearInterval(timer))
     },
-    end: () => clearInterval(timer),
     report() {
-      const words = names.map(
-        (name, n) => `${name} ${before[n]!.toFixed(0)} + ${(peak[n]! - before[n]!).toFixed(0)} MB`,
-      )
-      console.log(`  memory at its peak: ${words.join(', ')}`)
+      console.log(`  memory at its peak, before, in pairs and at once`)
+      for (const [n, name] of names.entries()) {
+        const [pairs, together] = [peaks.pairs[n]!, peaks.together[n]!]
+        const met = verdict(`at most ${flatTimes} times that in pairs`, together <= flatTimes * pairs)
+        console.log(
+          `    ${name.padEnd(8)} ${before[n]!.toFixed(0)}, ${pairs.toFixed(0)}, ${together.toFixed(0)} MB; ${met}`,
+        )
+      }
     },
   }
 }
