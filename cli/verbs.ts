@@ -62,11 +62,11 @@ export const verbs: Record<string, Verb> = {
     load: async () => (await import('./ai/ai.ts')).aiCommand,
   },
   databases: {
-    description: 'databases that accounts rent: what runs, what is wrong with one, and what operators do to them',
+    description: 'managed databases: status, diagnosis and maintenance',
     load: async () => (await import('./databases/databases.ts')).databasesCommand,
   },
   domains: {
-    description: 'custom domains of accounts: proof, certificates, and what one waits for',
+    description: 'custom domains: ownership, certificates, and what they wait for',
     load: async () => (await import('./domains/domains.ts')).domainsCommand,
   },
   certificates: {
