@@ -100,7 +100,7 @@ export function environmentProxies(env: Environment): { proxies: HostProxies; us
 }
 
 /** A server that may be reached through a proxy. */
-export interface ProxiedServer {
+interface ProxiedServer {
   /** Lower case, no dot at the end; IPv6 without brackets. */
   host: string
   port: number
