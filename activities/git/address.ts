@@ -2,9 +2,8 @@ import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { isPublicAddress } from '../../lib/addresses.ts'
 import { unlessAborted, withTimeout } from '../../lib/async/timeout.ts'
-import { type GitProxies, isNearProxy, proxyOf } from '../../policy/git/git-proxy.ts'
 import { type GitAddress, hostAndPort, isOpened } from '../../policy/git/git-source.ts'
-import type { HostProxy } from '../../policy/hosts/proxy-address.ts'
+import { type HostProxies, type HostProxy, isNearProxy, proxyOf } from '../../policy/hosts/proxy-address.ts'
 import { FetchRefused } from './port.ts'
 
 /** The addresses of a name. Rejects when it has none. */
@@ -25,14 +24,16 @@ export interface PinnedServer extends GitAddress {
 
 export interface PinOptions {
   allowedHosts: readonly string[]
-  proxies: GitProxies
+  proxies: HostProxies
   resolve: Resolve
+  /** How long a look-up may take where a proxy resolves the name as well. */
+  lookupSeconds: number
 }
 
 /** Resolves a server once. Rejects with CLONE_FAILED when any of its addresses is not public and the operator did not allow it. */
 export async function pin(
   server: GitAddress,
-  { allowedHosts, proxies, resolve }: PinOptions,
+  { allowedHosts, proxies, resolve, lookupSeconds }: PinOptions,
   signal: AbortSignal,
 ): Promise<PinnedServer> {
   const opened = isOpened(server, allowedHosts)
@@ -41,7 +42,7 @@ export async function pin(
   const proxy = opened ? null : proxyOf(proxies, server)
   if (proxy) {
     if (isNearProxy(server, proxy)) throw refused(server)
-    const known = isIP(server.host) ? [server.host] : await resolvedHere(server.host, resolve, signal)
+    const known = isIP(server.host) ? [server.host] : await resolvedHere(server.host, resolve, lookupSeconds, signal)
     if (!known.every(isPublicAddress)) throw refused(server)
     return { ...server, addresses: [], proxy }
   }
@@ -51,17 +52,24 @@ export async function pin(
   return { ...server, addresses, proxy: null }
 }
 
-/** Behind a proxy a machine often resolves no name of the internet, and may wait long for its name service. */
-const lookupMs = 5000
-
-/** The addresses that a name has here; none if it has none, or none in time: then the proxy alone decides. */
-async function resolvedHere(host: string, resolve: Resolve, signal: AbortSignal): Promise<string[]> {
-  const inTime = withTimeout(resolve(host), lookupMs, () => new Error('The name service does not answer.'))
-  return unlessAborted(inTime, signal).catch(() => {
+/** The addresses that a name has here, for a check before the proxy gets it; none if the name service of this machine knows none. */
+async function resolvedHere(host: string, resolve: Resolve, seconds: number, signal: AbortSignal): Promise<string[]> {
+  const late = () => new Error('the name service does not answer')
+  try {
+    return await unlessAborted(withTimeout(resolve(host), seconds * 1000, late), signal)
+  } catch (error) {
     signal.throwIfAborted()
-    return []
-  })
+    if (isWithoutAddress(error)) return []
+    // The name may be one of a private network: nobody knows until the name service answers.
+    throw new Error(`The name of the git server ${host} could not be looked up: ${(error as Error).message}.`, {
+      cause: error,
+    })
+  }
 }
+
+/** EAI_AGAIN comes at once from a machine without a name service, or with one that serves no names of the internet. */
+const isWithoutAddress = (error: unknown) =>
+  ['ENOTFOUND', 'ENODATA', 'EAI_AGAIN'].includes((error as NodeJS.ErrnoException).code ?? '')
 
 /** Ports below 1024 belong to other services, except those of web servers. */
 const isWebPort = (port: number) => port === 80 || port === 443 || port >= 1024

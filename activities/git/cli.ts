@@ -3,7 +3,7 @@ import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { Tree } from '../../lib/folders/tree.ts'
-import { type GitProxies, noGitProxies } from '../../policy/git/git-proxy.ts'
+import { type HostProxies, noProxies } from '../../policy/hosts/proxy-address.ts'
 import { type Resolve, systemResolve } from './address.ts'
 import { bringCommit } from './commit.ts'
 import { credentialText, gitConfig, proxyCredentialText } from './config.ts'
@@ -23,12 +23,16 @@ export interface GitCliOptions {
   /** The file with all certificate authorities that fetches trust, at the time of a fetch; null = those of git and of Node. */
   caBundle?: () => Promise<string | null>
   /** How git servers are reached; directly by default. */
-  proxies?: GitProxies
+  proxies?: HostProxies
   /** Tells operators of a proxy that fails. */
   warn?: (facts: object, message: string) => void
   resolve?: Resolve
   /** How long a server that accepted the connection may take to start TLS; default 15 s. */
   handshakeSeconds?: number
+  /** How long a proxy may take to open a tunnel or, for plain http, to pass on the server's answer; default 15 s. */
+  proxySeconds?: number
+  /** How long a look-up of a name may take that a proxy resolves as well; default 5 s. */
+  lookupSeconds?: number
   /** How long listing a commit's files may take; default 60 s. */
   listSeconds?: number
 }
@@ -40,8 +44,9 @@ const slackBytes = 16 * MiB
 
 /** Fetches with the real `git`, as the application's user; it reaches only the checked server. */
 export function gitCli(options: GitCliOptions = {}): Git {
-  const { git = 'git', scratch = tmpdir(), resolve = systemResolve, handshakeSeconds = 15, listSeconds = 60 } = options
-  const { caBundle: currentBundle = async () => null, proxies = noGitProxies, warn = () => {} } = options
+  const { git = 'git', scratch = tmpdir(), resolve = systemResolve, listSeconds = 60 } = options
+  const { handshakeSeconds = 15, proxySeconds = 15, lookupSeconds = 5 } = options
+  const { caBundle: currentBundle = async () => null, proxies = noProxies, warn = () => {} } = options
   const contexts = trustContexts()
   const ready = prepare(git, scratch)
   ready.catch(ignoreError('reported to the caller that fetches'))
@@ -60,7 +65,8 @@ export function gitCli(options: GitCliOptions = {}): Git {
       try {
         const caBundle = await currentBundle()
         const trust = await contexts.of(caBundle)
-        const server = await findRepository(request, { resolve, proxies, trust, handshakeSeconds }, signal)
+        const limits = { handshakeSeconds, proxySeconds, lookupSeconds }
+        const server = await findRepository(request, { resolve, proxies, trust, ...limits }, signal)
         repository = await makeRepository(scratch, gitConfig(server, caBundle, request.timeoutSeconds), request.owner)
         unwatch = watchSize(repository, request.maxBytes, error => end.abort(error))
         const scope: GitScope = {
@@ -75,7 +81,7 @@ export function gitCli(options: GitCliOptions = {}): Git {
           signal,
         }
         onProgress(`Fetching ${commit.slice(0, 12)} of ${request.branch} from ${server.host}`)
-        await bringCommit(scope, server.url, { branch: request.branch, commit }, onProgress)
+        await bringCommit(scope, server, { branch: request.branch, commit }, onProgress)
         return await placeCommit(
           { ...scope, listSeconds, credential: null, proxyCredential: null },
           commit,

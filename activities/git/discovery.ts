@@ -1,23 +1,27 @@
 import * as http from 'node:http'
 import * as https from 'node:https'
-import type { SecureContext, TLSSocket } from 'node:tls'
+import type { TLSSocket } from 'node:tls'
 import { pinnedLookup } from '../../lib/addresses.ts'
-import type { GitProxies } from '../../policy/git/git-proxy.ts'
 import { gitAddress, hostAndPort, mayKeepToken, tokenUser } from '../../policy/git/git-source.ts'
-import { type PinnedServer, pin, type Resolve } from './address.ts'
+import { type PinnedServer, type PinOptions, pin } from './address.ts'
 import { FetchRefused, type FetchRequest } from './port.ts'
-import { credentialsWanted, openTunnel, ProxyFailed, proxyAuthorization, requestOf, toProxy } from './tunnel.ts'
+import {
+  credentialsWanted,
+  limitAnswer,
+  openTunnel,
+  ProxyFailed,
+  proxyHeaders,
+  requestOf,
+  type TunnelOptions,
+  toProxy,
+} from './tunnel.ts'
 
 /** Where a repository was found, and the token if it may be used there. */
 export interface DiscoveredRepository extends PinnedServer {
   token: string | null
 }
 
-export interface DiscoveryOptions {
-  resolve: Resolve
-  proxies: GitProxies
-  /** What https connections trust; null = the authorities of Node. */
-  trust: SecureContext | null
+export interface DiscoveryOptions extends Omit<PinOptions, 'allowedHosts'>, Omit<TunnelOptions, 'signal'> {
   /** How long a server that accepted the connection may take to start TLS. */
   handshakeSeconds: number
 }
@@ -32,16 +36,17 @@ const advertisement = 'application/x-git-upload-pack-advertisement'
  */
 export async function findRepository(
   request: FetchRequest,
-  { resolve, proxies, trust, handshakeSeconds }: DiscoveryOptions,
+  { resolve, proxies, lookupSeconds, ...connections }: DiscoveryOptions,
   signal: AbortSignal,
 ): Promise<DiscoveredRepository> {
   const start = gitAddress(request.url)
   if (!start)
     throw new FetchRefused('CLONE_FAILED', 'The clone address is not an http or https address of a git server.')
-  const connection = { trust, handshakeSeconds, signal }
+  const pinOptions = { allowedHosts: request.allowedHosts, proxies, resolve, lookupSeconds }
+  const connection = { ...connections, signal }
   let address = start
   for (let hop = 0; hop <= maxHops; hop++) {
-    const server = await pin(address, { allowedHosts: request.allowedHosts, proxies, resolve }, signal)
+    const server = await pin(address, pinOptions, signal)
     const token = mayKeepToken(start, server) ? request.token : null
     let answer = await sendRequest(server, null, connection)
     if (answer.status === 401 && token !== null) answer = await sendRequest(server, token, connection)
@@ -60,10 +65,8 @@ interface Answer {
   location: string
 }
 
-interface ConnectionOptions {
-  trust: SecureContext | null
+interface ConnectionOptions extends TunnelOptions {
   handshakeSeconds: number
-  signal: AbortSignal
 }
 
 /** Returns the head of the server's answer without reading the body. */
@@ -77,6 +80,7 @@ async function sendRequest(server: PinnedServer, token: string | null, options: 
       request.once('socket', socket =>
         socket.once('connect', () => limitHandshake(socket as TLSSocket, options.handshakeSeconds, noTls(server))),
       )
+    if (proxy && !tunnel) limitAnswer(request, options.proxySeconds)
     request.once('error', error =>
       reject(options.signal.aborted ? options.signal.reason : unreachable(server, error, tunnel !== null)),
     )
@@ -102,7 +106,7 @@ function open(
   const headers = { 'user-agent': 'git/2 (berth)', accept: '*/*', 'git-protocol': 'version=2', ...password }
   if (tunnel) return https.request(url, { createConnection: () => tunnel, headers, signal })
   if (server.proxy) {
-    const ofProxy = { host: new URL(url).host, ...proxyAuthorization(server.proxy) }
+    const ofProxy = { host: new URL(url).host, ...proxyHeaders(server.proxy) }
     return requestOf(server.proxy)({
       ...toProxy(server.proxy, options),
       path: url,
@@ -115,7 +119,8 @@ function open(
 }
 
 function checkAnswer({ status, type }: Answer, server: PinnedServer, token: string | null): void {
-  if (status === 407 && server.proxy) throw new ProxyFailed(server, server.proxy, credentialsWanted)
+  // In a tunnel, the git server is the one that answers.
+  if (status === 407 && server.proxy && !server.secure) throw new ProxyFailed(server, server.proxy, credentialsWanted)
   if (status === 401 || status === 403)
     throw new FetchRefused(
       'AUTHENTICATION_REQUIRED',

@@ -4,7 +4,7 @@ import { isIP } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import { connect, type TLSSocket } from 'node:tls'
 import { type GitAddress, hostAndPort } from '../../policy/git/git-source.ts'
-import { addressOf, type HostProxy } from '../../policy/hosts/proxy-address.ts'
+import { addressOf, type HostProxy, proxyAuthorization } from '../../policy/hosts/proxy-address.ts'
 import { FetchRefused } from './port.ts'
 
 /** A proxy that did not do its part. Customers get the message, which says nothing about it; operators get `because`. */
@@ -25,11 +25,16 @@ export class ProxyFailed extends Error {
 export interface TunnelOptions {
   /** What connections to https trust; null = the authorities of Node. */
   trust: SecureContext | null
+  /** How long a proxy may take to answer. */
+  proxySeconds: number
   signal: AbortSignal
 }
 
-/** Options of a request that is sent to a proxy. It alone gets its credentials. */
-export function toProxy(proxy: HostProxy, { trust, signal }: TunnelOptions): https.RequestOptions {
+/** Options of a request that is sent to a proxy. */
+export function toProxy(
+  proxy: HostProxy,
+  { trust, signal }: Pick<TunnelOptions, 'trust' | 'signal'>,
+): https.RequestOptions {
   const { protocol, hostname, port } = proxy
   const host = hostname.replace(/^\[(.*)\]$/, '$1')
   // Node would check the name in the header, which is that of the git server.
@@ -37,11 +42,16 @@ export function toProxy(proxy: HostProxy, { trust, signal }: TunnelOptions): htt
   return { protocol, host, port, servername, agent: false, signal, ...(trust && { secureContext: trust }) }
 }
 
-/** The header with the credentials of a proxy, if it has any. */
-export function proxyAuthorization({ credentials }: HostProxy): Record<string, string> {
-  if (credentials === null) return {}
-  const basic = Buffer.from(`${credentials.user}:${credentials.password}`).toString('base64')
-  return { 'proxy-authorization': `Basic ${basic}` }
+/** The header with the credentials of a proxy, if it has any. It alone gets them. */
+export function proxyHeaders(proxy: HostProxy): Record<string, string> {
+  const authorization = proxyAuthorization(proxy)
+  return authorization === null ? {} : { 'proxy-authorization': authorization }
+}
+
+/** Ends a request to a proxy that neither accepts the connection nor answers. */
+export function limitAnswer(request: http.ClientRequest, seconds: number): void {
+  const timer = setTimeout(() => request.destroy(new Error('it does not answer')), seconds * 1000)
+  for (const end of ['connect', 'response', 'close']) request.once(end, () => clearTimeout(timer))
 }
 
 /** Sends requests by the protocol in which the proxy itself is spoken to. */
@@ -57,7 +67,7 @@ export function openTunnel(server: GitAddress, proxy: HostProxy, options: Tunnel
       ...toProxy(proxy, options),
       method: 'CONNECT',
       path,
-      headers: { host: path, 'user-agent': 'git/2 (berth)', ...proxyAuthorization(proxy) },
+      headers: { host: path, 'user-agent': 'git/2 (berth)', ...proxyHeaders(proxy) },
     })
     request.once('error', error =>
       reject(signal.aborted ? signal.reason : new ProxyFailed(server, proxy, error.message)),
@@ -72,12 +82,13 @@ export function openTunnel(server: GitAddress, proxy: HostProxy, options: Tunnel
       const name = isIP(host) ? {} : { servername: host }
       resolve(connect({ socket, host, ...name, ...(trust && { secureContext: trust }) }))
     })
+    limitAnswer(request, options.proxySeconds)
     request.end()
   })
 }
 
 /** The error for a status with which a proxy refuses a connection. */
-function proxyRefusal(status: number, server: GitAddress, proxy: HostProxy): Error {
+export function proxyRefusal(status: number, server: GitAddress, proxy: HostProxy): Error {
   if (status === 407) return new ProxyFailed(server, proxy, credentialsWanted)
   if (status !== 403) return new ProxyFailed(server, proxy, `it answered HTTP ${status}`)
   return new FetchRefused(

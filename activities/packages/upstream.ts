@@ -1,10 +1,21 @@
 import { lookup } from 'node:dns'
 import type { LookupFunction } from 'node:net'
-import { Agent, type Dispatcher, EnvHttpProxyAgent, request } from 'undici'
+import { type Dispatcher, request } from 'undici'
 import { isClosedAddress, isPublicAddress } from '../../lib/addresses.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
+import {
+  type HostProxies,
+  type HostProxy,
+  hostProxy,
+  isNearProxy,
+  noProxies,
+  proxyOf,
+  serverOf,
+  unreadableProxy,
+} from '../../policy/hosts/proxy-address.ts'
 import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
 import type { PackageNetwork } from './job.ts'
+import { type ProxiedDispatcher, proxiedDispatcher } from './proxies.ts'
 
 export interface UpstreamAnswer {
   status: number
@@ -22,8 +33,9 @@ class NotAsked extends Error {
 }
 
 /**
- * Requests of registries, by the proxy of the host and with the authorities of builds, without any header of a step. `privateOrigins` are those that
- * operators have set: only these may have addresses that are not public. Redirects lead from https to https only.
+ * Requests of registries, by the proxy of the host and with the authorities of builds, without any header of a step. `privateOrigins`
+ * are those that operators have set: only these may have addresses that are not public, or names of private networks behind a proxy.
+ * Redirects lead from https to https only.
  */
 export function upstreams(
   network: PackageNetwork,
@@ -31,34 +43,35 @@ export function upstreams(
 ): { get: GetUpstream; close(): void } {
   const { connect, silent } = packageCacheRules.upstreamSeconds
   const ca = network.authorities ?? undefined
-  const { proxy } = network
-  function dispatcherWith(lookup?: LookupFunction): Dispatcher {
+  const proxies = proxiesOf(network)
+  function dispatcherWith(lookup?: LookupFunction): ProxiedDispatcher {
     const options = {
       connect: { ca, timeout: connect * 1000, ...(lookup && { lookup }) },
       headersTimeout: silent * 1000,
       bodyTimeout: silent * 1000,
       keepAliveTimeout: 4000,
     }
-    if (!proxy) return new Agent(options)
-    return new EnvHttpProxyAgent({
-      ...options,
-      ...(proxy.http && { httpProxy: proxy.http }),
-      ...(proxy.https && { httpsProxy: proxy.https }),
-      noProxy: proxy.none ?? '',
-      requestTls: { ca },
-      proxyTls: { ca },
-    })
+    return proxiedDispatcher(proxies ?? noProxies, options, ca)
   }
   const toPublic = dispatcherWith(publicLookup)
   const toNamed = dispatcherWith()
 
+  /** Whether an operator has named the registry at an address. Throws `NotAsked` for one that the cache does not ask. */
+  function isNamed(target: URL): boolean {
+    if (proxies === null) throw new NotAsked(`The proxy for packages ${unreadableProxy}.`)
+    if (privateOrigins.has(target.origin)) return true
+    const { hostname } = target
+    if (isClosedAddress(hostname)) throw new NotAsked(`${hostname} is no public address.`)
+    const proxy = proxyOf(proxies, serverOf(target))
+    if (proxy && isNearProxy(serverOf(target), proxy))
+      throw new NotAsked(`${hostname} is a name of a private network, or the proxy itself.`)
+    return false
+  }
+
   async function get(start: string, headers: Record<string, string>, signal: AbortSignal): Promise<UpstreamAnswer> {
     let url = start
     for (let redirects = 0; redirects <= packageCacheRules.redirects; redirects++) {
-      const { hostname, origin } = new URL(url)
-      const isNamed = privateOrigins.has(origin)
-      if (isClosedAddress(hostname) && !isNamed) throw new NotAsked(`${hostname} is no public address.`)
-      const dispatcher = isNamed ? toNamed : toPublic
+      const { dispatcher } = isNamed(new URL(url)) ? toNamed : toPublic
       const answer = await request(url, { dispatcher, headers: { 'user-agent': 'berth', ...headers }, signal })
       const { location } = answer.headers
       if (![301, 302, 303, 307, 308].includes(answer.statusCode) || typeof location !== 'string') {
@@ -84,6 +97,19 @@ export function upstreams(
 /** Closes an answer of which nothing more is read. Otherwise its connection stays open. */
 export function closeAnswer({ body }: UpstreamAnswer): void {
   body.on('error', ignoreError('it is not wanted any more')).destroy()
+}
+
+/** The proxies of the cache; null if one cannot be read, because an operator who names a proxy does not mean the direct way. */
+function proxiesOf({ proxy }: PackageNetwork): HostProxies | null {
+  if (!proxy) return noProxies
+  const read: (HostProxy | null)[] = []
+  for (const text of [proxy.https, proxy.http]) {
+    const one = text === null ? null : hostProxy(text)
+    if (text !== null && one === null) return null
+    read.push(one)
+  }
+  const [https = null, http = null] = read
+  return { https, http, none: proxy.none ?? '' }
 }
 
 /** Resolves names to their public addresses only. */

@@ -60,7 +60,7 @@ async function downloadTemporal(folder: string, say: Say): Promise<string | null
   try {
     return await step(say, 'downloading Temporal', async () => {
       const archive = join(folder, 'temporal.tar.gz')
-      await download(released, archive)
+      await download(released, archive, say)
       await runProcess('tar', ['-xzf', archive, '-C', folder, 'temporal'], { env: systemEnvironment })
       const program = join(folder, 'temporal')
       if (!(await runs(program))) throw new Error('the downloaded program does not run')

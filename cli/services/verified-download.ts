@@ -2,10 +2,12 @@ import { createHash } from 'node:crypto'
 import { createWriteStream, rmSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { type Dispatcher, EnvHttpProxyAgent, fetch } from 'undici'
+import { type Dispatcher, fetch } from 'undici'
+import { proxiedDispatcher } from '../../activities/packages/proxies.ts'
 import type { Environment } from '../../lib/child-process.ts'
 import { withoutEmpty } from '../../policy/environment.ts'
-import { hostProxy, shown, wholeAddress, withScheme } from '../../policy/hosts/proxy-address.ts'
+import { environmentProxies, unreadableProxy } from '../../policy/hosts/proxy-address.ts'
+import type { Say } from '../terminal/terminal.ts'
 
 interface Release {
   urls: readonly string[]
@@ -14,12 +16,20 @@ interface Release {
 }
 
 /**
- * Downloads a file with a known SHA-256 from the first address that has it, within 10 minutes each, through the proxy that the environment
- * names. If none has, it rejects with the last
- * reason and leaves nothing: the file will run on the same machine as root's programs.
+ * Downloads a file with a known SHA-256 from the first address that has it, within 10 minutes each, through the proxy that the
+ * environment names; says which variables name none that can be used. If no address has the file, it rejects with the last reason and
+ * leaves nothing: the file will run on the same machine as root's programs.
  */
-export async function download({ urls, sha256 }: Release, path: string, env: Environment = process.env): Promise<void> {
-  const dispatcher = proxiesOf(withoutEmpty(env))
+export async function download(
+  { urls, sha256 }: Release,
+  path: string,
+  say: Say,
+  env: Environment = process.env,
+): Promise<void> {
+  const { proxies, faults } = environmentProxies(withoutEmpty(env))
+  // Without its text, which may contain a password.
+  for (const setting of faults) say(`  ${setting} is not used for this download: it ${unreadableProxy}.`)
+  const { dispatcher, destroy } = proxiedDispatcher(proxies)
   let reason: unknown = new Error('no address has it')
   try {
     for (const url of urls) {
@@ -31,25 +41,9 @@ export async function download({ urls, sha256 }: Release, path: string, env: Env
       reason = failed.error
     }
   } finally {
-    await dispatcher.destroy()
+    await destroy()
   }
   throw reason
-}
-
-/** The proxies that the environment names. Throws an Error without the address, which may contain a password. */
-function proxiesOf(env: Environment): Dispatcher {
-  const address = (name: string) => {
-    const text = env[name] ?? env[name.toLowerCase()]
-    if (text === undefined) return ''
-    const proxy = hostProxy(text)
-    if (proxy === null) throw new Error(`${name} is ${shown(withScheme(text))}`)
-    return wholeAddress(proxy)
-  }
-  return new EnvHttpProxyAgent({
-    httpProxy: address('HTTP_PROXY'),
-    httpsProxy: address('HTTPS_PROXY'),
-    noProxy: env.NO_PROXY ?? env.no_proxy ?? '',
-  })
 }
 
 async function downloadFrom(url: string, sha256: string, path: string, dispatcher: Dispatcher): Promise<void> {

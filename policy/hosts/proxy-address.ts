@@ -1,3 +1,5 @@
+import type { Environment } from '../environment.ts'
+
 /** Programs accept a proxy without its protocol. */
 export const withScheme = (url: string): string => (url.includes('://') ? url : `http://${url}`)
 
@@ -60,11 +62,83 @@ export function wholeAddress(proxy: HostProxy): string {
   return `${protocol}//${encodeURIComponent(user)}:${encodeURIComponent(password)}@${hostname}:${port}`
 }
 
+/** The header with which a proxy gets its credentials, also without a password; null = it demands none. */
+export function proxyAuthorization({ credentials }: HostProxy): string | null {
+  if (credentials === null) return null
+  return `Basic ${Buffer.from(`${credentials.user}:${credentials.password}`).toString('base64')}`
+}
+
+/** The proxies of the host's processes for https and http addresses; null = they are reached directly. None stands in for the other. */
+export interface HostProxies {
+  https: HostProxy | null
+  http: HostProxy | null
+  /** NO_PROXY: the servers that are reached directly. */
+  none: string
+}
+
+/** Every server is reached directly. */
+export const noProxies: HostProxies = { https: null, http: null, none: '' }
+
+/** What is wrong with an address that is not used as a proxy. */
+export const unreadableProxy =
+  'is no http or https address with a port only (in a password, write % and its code for / ? # % and \\)'
+
+/** The proxies that the environment names, in either case, for people, and the variables that cannot be read. */
+export function environmentProxies(env: Environment): { proxies: HostProxies; used: string[]; faults: string[] } {
+  const named = [
+    { setting: 'HTTPS_PROXY', text: env.HTTPS_PROXY ?? env.https_proxy },
+    { setting: 'HTTP_PROXY', text: env.HTTP_PROXY ?? env.http_proxy },
+  ].flatMap(({ setting, text }) => (text ? [{ setting, text, proxy: hostProxy(text) }] : []))
+  const of = (name: string) => named.find(({ setting }) => setting === name)?.proxy ?? null
+  return {
+    proxies: { https: of('HTTPS_PROXY'), http: of('HTTP_PROXY'), none: env.NO_PROXY ?? env.no_proxy ?? '' },
+    used: named.flatMap(({ setting, text, proxy }) =>
+      proxy ? [`${shown(withScheme(text))} (${setting} of the host)`] : [],
+    ),
+    faults: named.flatMap(({ setting, proxy }) => (proxy ? [] : [setting])),
+  }
+}
+
+/** A server that may be reached through a proxy. */
+interface ProxiedServer {
+  /** Lower case, no dot at the end; IPv6 without brackets. */
+  host: string
+  port: number
+  secure: boolean
+}
+
+const withoutBrackets = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '')
+
+/** The server of an http or https address. */
+export function serverOf({ hostname, port, protocol }: URL): ProxiedServer {
+  const secure = protocol === 'https:'
+  return { host: withoutBrackets(hostname), port: Number(port) || (secure ? 443 : 80), secure }
+}
+
+/** The proxy through which a server is reached, unless the operator has named it among those that go without. */
+export function proxyOf(proxies: HostProxies, server: ProxiedServer): HostProxy | null {
+  const proxy = server.secure ? proxies.https : proxies.http
+  return proxy && !isWithoutProxy(proxies.none, server) ? proxy : null
+}
+
+/** Zones of this machine and of private networks: those that are reserved for it, and those that companies use all the same. */
+const nearZones = /\.(localhost|localdomain[46]?|local|internal|lan|intranet|corp|home|private|home\.arpa)$/
+
+/**
+ * Whether a proxy may never be asked for a server, whatever its name service says: names of this machine and of private networks, names
+ * without a dot, which a proxy may complete to one in its own network, and the proxy itself.
+ */
+export function isNearProxy({ host, port }: ProxiedServer, proxy: HostProxy): boolean {
+  const isName = !host.includes(':')
+  if (isName && (!host.includes('.') || nearZones.test(host))) return true
+  return port === proxy.port && host === withoutBrackets(proxy.hostname)
+}
+
 /**
  * Whether NO_PROXY names a server: by its name, a name above it, its address, or `*`, each with or without a port. Ranges of addresses name
- * none, as in the cache of packages.
+ * none.
  */
-export function isWithoutProxy(none: string, { host, port }: { host: string; port: number }): boolean {
+export function isWithoutProxy(none: string, { host, port }: Pick<ProxiedServer, 'host' | 'port'>): boolean {
   return none
     .toLowerCase()
     .split(/[,\s]+/)

@@ -31,7 +31,7 @@ export async function openBuildNetwork(options: BuildNetworkOptions): Promise<Bu
   const facts: Record<string, BuildFact> = {}
   function report(name: 'proxy' | 'authorities' | 'git proxy', fact: BuildFact): void {
     facts[name] = fact
-    log[fact.remedy ? 'warn' : 'info'](fact, `${name} of builds`)
+    log[fact.remedy ? 'warn' : 'info'](fact, name === 'git proxy' ? name : `${name} of builds`)
     void recordBuildFact(db, hostId, name, fact).catch(ignoreError('the next start records it'))
   }
   const proxies = proxyAddresses(settings, {

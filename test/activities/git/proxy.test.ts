@@ -11,7 +11,7 @@ import { FetchRefused } from '../../../activities/git/port.ts'
 import { gitProxySettings } from '../../../policy/git/git-proxy.ts'
 import { noise } from '../../kit/bodies.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
-import { type ConnectProxyOptions, startConnectProxy } from '../../kit/git/connect-proxy.ts'
+import { type ConnectProxy, type ConnectProxyOptions, startConnectProxy } from '../../kit/git/connect-proxy.ts'
 import { gitBench, processesOf } from '../../kit/git/git-bench.ts'
 import { startGitServer } from '../../kit/git/git-server.ts'
 import { certificates } from '../../kit/servers/certificates.ts'
@@ -48,27 +48,38 @@ test.after.always(async () => {
 })
 
 const unknown = async (name: string): Promise<string[]> => {
-  throw new Error(`getaddrinfo ENOTFOUND ${name}`)
+  throw Object.assign(new Error(`getaddrinfo ENOTFOUND ${name}`), { code: 'ENOTFOUND' })
 }
 
 interface Scene extends ConnectProxyOptions {
   env?: (url: string) => Record<string, string>
   resolve?: GitCliOptions['resolve']
-  handshakeSeconds?: number
+  limits?: Pick<GitCliOptions, 'handshakeSeconds' | 'proxySeconds' | 'lookupSeconds'>
+  /** Runs between the first request and git. */
+  beforeGit?: (proxy: ConnectProxy) => void
 }
 
 /** A machine that resolves no name and reaches no git server but through its proxy. */
-async function scene(t: ExecutionContext, { env, resolve = unknown, handshakeSeconds, ...options }: Scene = {}) {
+async function scene(t: ExecutionContext, { env, resolve = unknown, limits, beforeGit, ...options }: Scene = {}) {
   const proxy = await startConnectProxy(options)
   t.teardown(() => proxy.stop())
   proxy.servers.set('forge.example:443', frontPort)
   proxy.servers.set('forge.example:80', server.port)
   const warnings: string[] = []
   const { proxies, fact } = gitProxySettings(env?.(proxy.url) ?? { HTTPS_PROXY: proxy.url, HTTP_PROXY: proxy.url })
-  const git = gitCli({
-    ...{ scratch: bench.scratch, proxies, resolve, handshakeSeconds, caBundle: async () => authority },
+  const plain = gitCli({
+    ...{ scratch: bench.scratch, proxies, resolve, ...limits, caBundle: async () => authority },
     warn: (facts, message) => void warnings.push(`${message} ${JSON.stringify(facts)}`),
   })
+  const git: typeof plain = {
+    fetch(request, onProgress, signal) {
+      const onLine = (line: string) => {
+        if (line.startsWith('Fetching ')) beforeGit?.(proxy)
+        onProgress(line)
+      }
+      return plain.fetch(request, onLine, signal)
+    },
+  }
   const fetch = (url: string, more: Partial<Parameters<typeof bench.fetch>[1]> = {}, signal?: AbortSignal) =>
     bench.fetch(git, { url, commit: 'a'.repeat(40), ...more }, signal)
   return { proxy, fetch, fact, warnings }
@@ -191,6 +202,82 @@ test('a proxy that refuses its credentials, or that nothing reaches, may be trie
     }
 })
 
+test('a proxy that accepts connections and says nothing is reported, and may be tried again', async t => {
+  const { proxy, fetch, warnings } = await scene(t, { limits: { proxySeconds: 1 } })
+  proxy.silence()
+  for (const origin of ['https://forge.example', 'http://forge.example']) {
+    // Not by the timeout of the whole fetch, which has another message.
+    const { error } = await fetch(`${origin}/x.git`, { timeoutSeconds: 120 })
+    t.false(error instanceof FetchRefused, error?.message)
+    t.regex(error?.message ?? '', /^The git server forge\.example:\d+ could not be reached from this platform\.$/)
+    t.regex(warnings.pop() ?? '', /their proxy failed .*"it does not answer"/)
+  }
+})
+
+test('a proxy that fails only once git fetches is reported to operators, and not shown to customers', async t => {
+  const repository = await server.repository()
+  const { commit } = await repository.push({ a: '1' })
+  const away = {
+    beforeGit: (proxy: ConnectProxy) => void proxy.stop(),
+    because: /Failed to connect to 127\.0\.0\.1 port/,
+  }
+  const broken = { beforeGit: (proxy: ConnectProxy) => proxy.servers.clear(), because: /it answered HTTP 503/ }
+  const demanding = {
+    beforeGit: (proxy: ConnectProxy) => {
+      for (const name of ['forge.example:443', 'forge.example:80']) proxy.refusals.set(name, 407)
+    },
+    because: /demands other credentials .*\(HTTP 407\)/,
+  }
+  const cases = [
+    { ...away, protocol: 'https' },
+    { ...away, protocol: 'http' },
+    { ...broken, protocol: 'https' },
+    { ...demanding, protocol: 'https' },
+    { ...demanding, protocol: 'http' },
+  ]
+  for (const { beforeGit, because, protocol } of cases) {
+    const { proxy, fetch, warnings } = await scene(t, { beforeGit })
+    const { error, lines } = await fetch(outside(repository.url, `${protocol}://forge.example`), { commit })
+    t.false(error instanceof FetchRefused, error?.message)
+    t.regex(error?.message ?? '', /^The git server forge\.example:\d+ could not be reached from this platform\.$/)
+    t.regex(warnings.join(), because)
+    t.is(lines.length, 1, lines.join())
+    t.false(JSON.stringify([error?.message, lines]).includes(String(proxy.port)))
+  }
+})
+
+test('what a git server answers in a tunnel is not taken for an answer of the proxy', async t => {
+  const { proxy, fetch, warnings } = await scene(t)
+  const odd = createServer(read(make.signed('odd', 'company', 'forge.example')), socket => {
+    socket.on('error', () => {}).end('HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n')
+  })
+  await once(odd.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => void odd.close())
+  proxy.servers.set('forge.example:443', (odd.address() as { port: number }).port)
+  const { error } = await fetch('https://forge.example/x.git')
+  t.is(error?.code, 'CLONE_FAILED', error?.message)
+  t.deepEqual(warnings, [])
+})
+
+test('a name goes to the proxy if it has no address here, not while the name service does not answer', async t => {
+  const failing = (code: string) => async (name: string) => {
+    throw Object.assign(new Error(`${code} ${name}`), { code })
+  }
+  for (const code of ['ENOTFOUND', 'EAI_AGAIN']) {
+    const { proxy, fetch } = await scene(t, { resolve: failing(code) })
+    await fetch('https://forge.example/x.git')
+    t.is(proxy.requests.length, 1, code)
+  }
+  const silent = () => new Promise<string[]>(() => {})
+  for (const resolve of [silent, failing('ETIMEOUT')]) {
+    const { proxy, fetch } = await scene(t, { resolve, limits: { lookupSeconds: 0.5 } })
+    const { error } = await fetch('https://forge.example/x.git', { timeoutSeconds: 120 })
+    t.false(error instanceof FetchRefused)
+    t.regex(error?.message ?? '', /^The name of the git server forge\.example could not be looked up/)
+    t.deepEqual(proxy.requests, [])
+  }
+})
+
 test('a server that the proxy forbids ends the deploy', async t => {
   const { proxy, fetch } = await scene(t)
   proxy.refusals.set('forge.example:443', 403)
@@ -226,6 +313,7 @@ test('what is private is refused before a proxy is asked, and a name that resolv
   const near = [
     ...['127.0.0.1', '10.0.0.1', '169.254.169.254', '[::1]', '[fd00::1]', '2130706433', '0x7f.1'],
     ...['localhost', 'a.localhost', 'db.local', 'metadata.google.internal', 'router.home.arpa', 'intranet'],
+    ...['localhost.localdomain', 'git.corp', 'git.lan'],
     ...['LOCALHOST.', 'db.local.', 'inner.example', 'forge.example:22'],
   ]
   for (const host of near)
@@ -277,7 +365,7 @@ test('a redirect is followed hop by hop through the proxy, never to what is priv
 })
 
 test('an https address of a port without TLS is refused through a proxy too', async t => {
-  const { proxy, fetch } = await scene(t, { handshakeSeconds: 2 })
+  const { proxy, fetch } = await scene(t, { limits: { handshakeSeconds: 2 } })
   const silent = createPlainServer(socket => socket.on('error', () => {}).resume())
   await once(silent.listen(0, '127.0.0.1'), 'listening')
   t.teardown(() => void silent.close())

@@ -13,6 +13,8 @@ export interface ConnectProxy {
   servers: Map<string, number>
   /** Statuses with which it refuses what is asked of it, by `host:port`. */
   refusals: Map<string, number>
+  /** From now on it accepts connections and requests, and says nothing. */
+  silence(): void
   stop(): Promise<void>
 }
 
@@ -30,6 +32,7 @@ export async function startConnectProxy({ credentials, tls }: ConnectProxyOption
   const refusals = new Map<string, number>()
   const wanted = credentials === undefined ? null : `Basic ${Buffer.from(credentials).toString('base64')}`
   const open = new Set<Socket>()
+  let isSilent = false
 
   /** The port that a request leads to, or the status that refuses it. */
   function decide({ method = '', headers }: IncomingMessage, target: string, server: string) {
@@ -45,6 +48,7 @@ export async function startConnectProxy({ credentials, tls }: ConnectProxyOption
   const onTunnel = (asked: IncomingMessage, client: Socket) => {
     client.on('error', () => {})
     const { port, status } = decide(asked, asked.url ?? '', asked.url ?? '')
+    if (isSilent) return
     if (port === undefined) return client.end(`HTTP/1.1 ${status} Refused\r\nproxy-authenticate: Basic\r\n\r\n`)
     const server = connect(port, '127.0.0.1', () => {
       client.write('HTTP/1.1 200 Established\r\n\r\n')
@@ -56,6 +60,7 @@ export async function startConnectProxy({ credentials, tls }: ConnectProxyOption
   const onRequest = (asked: IncomingMessage, answer: ServerResponse) => {
     const url = new URL(asked.url ?? '', 'http://none')
     const { port, status } = decide(asked, url.href, `${url.hostname}:${url.port || 80}`)
+    if (isSilent) return
     if (port === undefined) return answer.writeHead(status ?? 500, { 'proxy-authenticate': 'Basic' }).end()
     const { 'proxy-authorization': _, ...headers } = asked.headers
     const passed = { host: '127.0.0.1', port, method: asked.method, path: url.pathname + url.search, headers }
@@ -72,6 +77,9 @@ export async function startConnectProxy({ credentials, tls }: ConnectProxyOption
   const { port } = proxy.address() as { port: number }
   return {
     ...{ port, requests, servers, refusals, url: `http://127.0.0.1:${port}` },
+    silence: () => {
+      isSilent = true
+    },
     async stop() {
       for (const socket of open) socket.destroy()
       await new Promise(resolve => proxy.close(resolve))

@@ -1,7 +1,7 @@
 import test from 'ava'
-import { gitProxySettings, isNearProxy, proxyOf } from '../../../policy/git/git-proxy.ts'
+import { gitProxySettings } from '../../../policy/git/git-proxy.ts'
 import { gitAddress } from '../../../policy/git/git-source.ts'
-import { hostProxy, isWithoutProxy, wholeAddress } from '../../../policy/hosts/proxy-address.ts'
+import { hostProxy, isNearProxy, isWithoutProxy, proxyOf, wholeAddress } from '../../../policy/hosts/proxy-address.ts'
 
 const address = (url: string) => gitAddress(url)!
 
@@ -81,10 +81,21 @@ test('a proxy is asked neither for names of private networks nor for itself', t 
     'git.local',
     'git.corp.internal',
     'git.home.arpa',
+    'localhost.localdomain',
+    'localhost6.localdomain6',
+    ...['lan', 'intranet', 'corp', 'home', 'private'].map(zone => `git.${zone}`),
     'proxy.corp.example:3128',
   ])
     t.true(isNearProxy(address(`http://${host}/a.git`), proxy), host)
-  for (const host of ['forge.example', 'internal.example', 'proxy.corp.example', '[2606:4700::1]', '1.1.1.1'])
+  for (const host of [
+    'forge.example',
+    'internal.example',
+    'lan.example',
+    'git.xlan.example',
+    'proxy.corp.example',
+    '[2606:4700::1]',
+    '1.1.1.1',
+  ])
     t.false(isNearProxy(address(`http://${host}/a.git`), proxy), host)
   t.true(isNearProxy(address('http://[2606:4700::1]:3128/a.git'), hostProxy('http://[2606:4700::1]:3128')!))
 })
