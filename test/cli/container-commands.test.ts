@@ -148,7 +148,7 @@ test.serial('the doctor names the stand-in for MongoDB, and images of databases 
   }
   const on = await report({ MONGO_STAND_IN: 'on' }, { 'berth/redis:8': 'ready', 'berth/redis:7': 'Too old.\nWait.' })
   t.regex(on, /^ {3}databases +mongo 8 \(a stand-in where MongoDB is not available\), redis 8 and 7$/m)
-  t.regex(on, /^! {2}mongo +MONGO_STAND_IN is on: .*it serves on h1\n +-> .*remove MONGO_STAND_IN/m)
+  t.regex(on, /^! {2}mongo +MONGO_STAND_IN is on: .*it is used on h1\n +-> .*remove MONGO_STAND_IN/m)
   t.regex(on, /^! {2}Databases on h1 +berth\/redis:7 NOT AVAILABLE: Too old\.\n +-> Wait\.$/m)
   t.notRegex(on, /berth\/mongo:8/)
   const off = await report({})
