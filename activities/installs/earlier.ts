@@ -22,15 +22,13 @@ export interface Earlier {
 /** Why a result is not used again: it is damaged, or a build without the cache was started since. */
 type Forgotten = 'damaged' | 'forsaken'
 
-/** The record of what a release uses (`lenderOf`), which it or another one has installed; null without one. */
+/** The record of what a release uses, which it or another one has installed; null without one. */
 export async function recordOf(
   volume: string,
   release: number,
 ): Promise<{ release: number; prepared: Prepared | null }> {
   const own = await readPrepared(releaseFolders(volume, release))
-  const named = own?.dependenciesOf ?? release
-  // A later one that lent its dependencies without a restart may have been undone.
-  const lender = (await exists(releaseFolders(volume, named).dependencies)) ? named : release
+  const lender = own?.dependenciesOf ?? release
   return { release: lender, prepared: lender === release ? own : await readPrepared(releaseFolders(volume, lender)) }
 }
 

@@ -10,7 +10,14 @@ import { removeWhole } from '../app-files/trash.ts'
 import { buildTraits } from '../builds/build-traits.ts'
 import { buildContainer } from '../containers/spec.ts'
 import type { AppHostOptions } from '../hosts/app-host-options.ts'
-import { exists, type Prepared, type ReleaseFolders, releaseFolders } from '../releases/files.ts'
+import {
+  exists,
+  lenderOf,
+  type Prepared,
+  type ReleaseFolders,
+  readPrepared,
+  releaseFolders,
+} from '../releases/files.ts'
 import type { KeptWith, PlannedOn } from '../releases/install-plan.ts'
 import type { Release } from '../releases/release.ts'
 import { type Earlier, earlierWith, forgetResult, installDigestOf, recordOf, resultOf } from './earlier.ts'
@@ -70,12 +77,15 @@ export async function mayKeepInstalled(
   serving: number,
   { step, changesFiles }: KeptWith,
 ): Promise<boolean> {
-  const { release: lender, prepared } = await recordOf(folders.volume, serving)
+  // A later one that lent its dependencies without a restart may have been undone: then it uses its own.
+  const lender = await lenderOf(folders.volume, serving)
+  const number = typeof lender === 'number' ? lender : serving
+  const prepared = await readPrepared(releaseFolders(folders.volume, number))
   if (prepared?.isDamaged || prepared?.isForsaken) return false
   const { installed, isOfAll } = prepared ?? {}
   const before = installed?.facts ?? prepared?.facts
   // Either nothing was installed, or older versions recorded nothing of what was not for reuse.
-  if (!before) return step === null && !(await exists(releaseFolders(folders.volume, lender).dependencies))
+  if (!before) return step === null && !(await exists(releaseFolders(folders.volume, number).dependencies))
   if (isOfAll && changesFiles) return false
   const files = step ? await inputFiles([folders.files], step.inputs!.files) : new Map()
   if ('because' in files) return false
