@@ -88,7 +88,10 @@ test.serial('an undo brings back what the restore has replaced, an undo of it wh
   t.deepEqual(await read(), [1])
   await write(3)
   const { port, generation } = await row()
-  t.regex(await act('undo', (await row()).id, '--yes'), /^The database cache now has the data from before the restore of /)
+  t.regex(
+    await act('undo', (await row()).id, '--yes'),
+    /^The database cache now has the data from before the restore of /,
+  )
   t.deepEqual((await read()).sort(), [1, 2])
   t.like(await row(), { port, generation: 1, retired_generation: generation, status: 'running' })
   t.regex(await act('undo', (await row()).id, '--yes'), /from before the undo of /)
