@@ -43,9 +43,15 @@ export function isPublicAddress(address: string): boolean {
   return globalV6.check(address, 'ipv6') && !closed.check(address, 'ipv6')
 }
 
+/** The host of a URL as sockets take it: an IPv6 address without its brackets. */
+export const unbracketed = (hostname: string): string => hostname.replace(/^\[(.*)\]$/, '$1')
+
+/** Whether an IPv4 address is one of the machine that uses it. */
+export const isLoopbackIPv4 = (address: string): boolean => address.startsWith('127.')
+
 /** Whether a host name of a URL is an address that is not public: connections to it look nothing up. A name is not. */
 export function isClosedAddress(hostname: string): boolean {
-  const address = hostname.replace(/^\[|\]$/g, '')
+  const address = unbracketed(hostname)
   return isIP(address) !== 0 && !isPublicAddress(address)
 }
 

@@ -1,4 +1,5 @@
 import { isIPv4 } from 'node:net'
+import { isLoopbackIPv4 } from '../../lib/addresses.ts'
 import { networkLimits } from '../../policy/hosts/network-limits.ts'
 
 /** Blocks containers from the host's own services and from private networks around it. */
@@ -151,5 +152,5 @@ export function inwardRules(counter: string | null): string[] {
 export function nameServers(resolvConf: string): string[] {
   return [...resolvConf.matchAll(/^\s*nameserver\s+(\d+\.\d+\.\d+\.\d+)\s*$/gm)]
     .map(match => match[1]!)
-    .filter(address => !address.startsWith('127.'))
+    .filter(address => !isLoopbackIPv4(address))
 }

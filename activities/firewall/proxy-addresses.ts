@@ -1,5 +1,6 @@
 import { lookup } from 'node:dns/promises'
 import { BlockList, isIPv4 } from 'node:net'
+import { isLoopbackIPv4 } from '../../lib/addresses.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { withTimeout } from '../../lib/async/timeout.ts'
 import type { BuildProxy, BuildSettings } from '../../policy/hosts/build-settings.ts'
@@ -74,7 +75,7 @@ export function proxyAddresses(
 
   function addressesOf(name: string): string[] {
     // An address in BUILD_PROXY is what the operator means; one in the environment was meant for the service.
-    if (isIPv4(name)) return (isOwnProxy ? !name.startsWith('127.') : mayOpen(name)) ? [name] : []
+    if (isIPv4(name)) return (isOwnProxy ? !isLoopbackIPv4(name) : mayOpen(name)) ? [name] : []
     const fresh = [...(seen.get(name) ?? [])].filter(([, at]) => now() - at <= forgetMs)
     return fresh.map(([address]) => address).filter(mayOpen)
   }

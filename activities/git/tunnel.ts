@@ -3,6 +3,7 @@ import * as https from 'node:https'
 import { isIP } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import { connect, type TLSSocket } from 'node:tls'
+import { unbracketed } from '../../lib/addresses.ts'
 import { type GitAddress, hostAndPort } from '../../policy/git/git-source.ts'
 import { addressOf, type HostProxy, proxyAuthorization } from '../../policy/hosts/proxy-address.ts'
 import { FetchRefused } from './port.ts'
@@ -36,7 +37,7 @@ export function toProxy(
   { trust, signal }: Pick<TunnelOptions, 'trust' | 'signal'>,
 ): https.RequestOptions {
   const { protocol, hostname, port } = proxy
-  const host = hostname.replace(/^\[(.*)\]$/, '$1')
+  const host = unbracketed(hostname)
   // Node would check the name in the header, which is that of the git server.
   const servername = isIP(host) ? '' : host
   return { protocol, host, port, servername, agent: false, signal, ...(trust && { secureContext: trust }) }

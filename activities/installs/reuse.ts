@@ -10,14 +10,7 @@ import { removeWhole } from '../app-files/trash.ts'
 import { buildTraits } from '../builds/build-traits.ts'
 import { buildContainer } from '../containers/spec.ts'
 import type { AppHostOptions } from '../hosts/app-host-options.ts'
-import {
-  exists,
-  lenderOf,
-  type Prepared,
-  type ReleaseFolders,
-  readPrepared,
-  releaseFolders,
-} from '../releases/files.ts'
+import { exists, type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from '../releases/files.ts'
 import type { KeptWith, PlannedOn } from '../releases/install-plan.ts'
 import type { Release } from '../releases/release.ts'
 import { type Earlier, earlierWith, forgetResult, installDigestOf, recordOf, resultOf } from './earlier.ts'
@@ -75,11 +68,10 @@ export async function mayKeepInstalled(
   release: Release,
   folders: ReleaseFolders,
   serving: number,
-  { step, changesFiles }: KeptWith,
+  { step, changesFiles, lender }: KeptWith,
 ): Promise<boolean> {
-  // A later one that lent its dependencies without a restart may have been undone: then it uses its own.
-  const lender = await lenderOf(folders.volume, serving)
-  const number = typeof lender === 'number' ? lender : serving
+  // Not of one that its marker names: a later one that lent its dependencies without a restart may have been undone.
+  const number = lender ?? serving
   const prepared = await readPrepared(releaseFolders(folders.volume, number))
   if (prepared?.isDamaged || prepared?.isForsaken) return false
   const { installed, isOfAll } = prepared ?? {}

@@ -31,6 +31,8 @@ export interface KeptWith {
   step: Prepared | null
   /** Whether a file changes that the step before may have read; the configuration is for Berth alone. */
   changesFiles: boolean
+  /** The release in whose folder they are (`lenderOf`). */
+  lender: number | null
 }
 
 /** The plan of an install step, and the files that it was made for. */
@@ -99,20 +101,20 @@ async function planOver(
   const plan = await stepFor(release, layers, await namesInLayers(layers, wanted))
   if (plan.install === null) return nothing
   // There its files may be inputs too, or lie where one does.
-  const found = path === '' ? await reuse({ plan, layers }) : null
-  if (found?.install === null) return found
-  if (found?.inputs && !found.inputs.isShownAfter) {
-    const files = await inputFiles(layers, found.inputs.files)
+  const reused = path === '' ? await reuse({ plan, layers }) : null
+  if (reused?.install === null) return reused
+  if (reused?.inputs && !reused.inputs.isShownAfter) {
+    const files = await inputFiles(layers, reused.inputs.files)
     if (!('because' in files)) {
       await layInputs(folders, files, owner, 'build')
-      return found
+      return reused
     }
   }
   await layReleaseOver({ volume, release: number, path, owner, account }, signal)
   const copied = [folders.build]
   const step = await stepFor(release, copied, await namesInLayers(copied, wanted))
   // The application may have changed its files since.
-  if (found && isDeepStrictEqual(step, plan)) return found
+  if (reused && isDeepStrictEqual(step, plan)) return reused
   if (step.install === null) await removeWhole(volume, folders.build)
   return reuse({ plan: step, layers: copied })
 }
@@ -138,7 +140,7 @@ async function keptPlan(
   const readsAll = step !== null && step.install !== null && !step.inputs
   const lender = await lenderOf(folders.volume, serving)
   if (lender === 'lost' || (readsAll && (compiles || changesFiles))) return null
-  const isKept = await mayKeep({ step: compiles ? step : null, changesFiles })
+  const isKept = await mayKeep({ step: compiles ? step : null, changesFiles, lender })
   return isKept ? { install: null, dependenciesOf: lender } : null
 }
 

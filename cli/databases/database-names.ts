@@ -1,6 +1,7 @@
 import type { ResolvesName } from '../../api/v2/databases/database-address.ts'
 import type { HostRow } from '../../db/hosts/hosts.ts'
-import { databaseHostname, isLoopback, leadsToHost, publishedAddress } from '../../policy/databases/connection-url.ts'
+import { isLoopbackIPv4 } from '../../lib/addresses.ts'
+import { databaseHostname, leadsToHost, publishedAddress } from '../../policy/databases/connection-url.ts'
 import type { Finding } from '../doctor/findings.ts'
 
 type NamedHost = Pick<HostRow, 'id' | 'address' | 'forgotten_at' | 'database_domain' | 'database_addresses'>
@@ -26,7 +27,7 @@ async function findingsOf(
   if (domain === null) return []
   const name = `Databases on ${id}`
   const restart = 'restart its process, and stop and start its databases'
-  if (addresses?.every(isLoopback) && !isLoopback(address))
+  if (addresses?.every(isLoopbackIPv4) && !isLoopbackIPv4(address))
     return [
       {
         name,
@@ -34,11 +35,11 @@ async function findingsOf(
         remedy: `set DATABASE_BIND of ${id} to an address that clients reach, such as 0.0.0.0, ${restart}`,
       },
     ]
-  const found = await resolvesName(databaseHostname('name', domain))
-  if (leadsToHost(host, inUse, found)) return []
+  const addressesOfName = await resolvesName(databaseHostname('name', domain))
+  if (leadsToHost(host, inUse, addressesOfName)) return []
   const shared = inUse.filter(other => other !== host && other.database_domain?.toLowerCase() === domain.toLowerCase())
   const sharing = shared.length ? `, a domain that ${shared.map(other => other.id).join(', ')} has too,` : ''
-  const whither = found.length ? `lead to ${found.join(', ')}` : 'lead nowhere'
+  const whither = addressesOfName.length ? `lead to ${addressesOfName.join(', ')}` : 'lead nowhere'
   return [
     {
       name,

@@ -1,4 +1,5 @@
 import { isIPv4 } from 'node:net'
+import { isLoopbackIPv4 } from '../../lib/addresses.ts'
 import type { EngineName } from './engine.ts'
 import { engines } from './engines.ts'
 
@@ -39,11 +40,8 @@ export function databasePlace(
 ): DatabasePlace {
   if (bind !== allNetworks) return { domain, addresses: [bind] }
   const all = [...new Set([address, ...own])].filter(each => isIPv4(each))
-  return { domain, addresses: [...all.filter(each => !isLoopback(each)), ...all.filter(isLoopback)] }
+  return { domain, addresses: [...all.filter(each => !isLoopbackIPv4(each)), ...all.filter(isLoopbackIPv4)] }
 }
-
-/** Whether an IPv4 address is one of the machine of whoever uses it. */
-export const isLoopback = (address: string): boolean => address.startsWith('127.')
 
 /** What a host has registered, also one of an older version, which registers no place. */
 export interface PlacedHost {
@@ -53,7 +51,7 @@ export interface PlacedHost {
   database_addresses: readonly string[] | null
 }
 
-/** The domain of the databases of a host; `fallback` for one of an older version, which shares the setting of whoever asks. */
+/** The domain of the databases of a host; `fallback` for one of an older version, which shares the setting of the process that calls this. */
 export const databaseDomain = (host: Pick<PlacedHost, 'database_domain'> | undefined, fallback: string): string =>
   host?.database_domain ?? fallback
 
@@ -62,19 +60,19 @@ export const publishedAddress = (host: PlacedHost, hosts: readonly PlacedHost[])
   addressesOf(host, hosts)[0] ?? host.address
 
 /**
- * Whether a name in the domain of a host leads to where its databases listen, by the addresses that were found for the name; `hosts` are all
+ * Whether a name in the domain of a host leads to where its databases listen, by the addresses that the name resolves to; `hosts` are all
  * that are in use. Ports are unique on each host only: at another one the same port may be a database of another account. So a name that
  * cannot be told apart leads nowhere: one in a domain that several hosts have, or with an address of another host. An address that no host
  * has may belong to what forwards connections to this one.
  */
-export function leadsToHost(host: PlacedHost, hosts: readonly PlacedHost[], found: readonly string[]): boolean {
-  if (host.database_domain === null) return found.length > 0
-  const addresses = found.filter(address => isIPv4(address))
+export function leadsToHost(host: PlacedHost, hosts: readonly PlacedHost[], resolved: readonly string[]): boolean {
+  if (host.database_domain === null) return resolved.length > 0
+  const addresses = resolved.filter(address => isIPv4(address))
   const own = addressesOf(host, hosts)
   if (addresses.length === 0) return false
   if (addresses.every(address => own.includes(address))) return true
-  // Loopback is the machine of whoever looks.
-  if (addresses.some(address => isLoopback(address) || address === host.address)) return false
+  // Loopback is the client's own machine.
+  if (addresses.some(address => isLoopbackIPv4(address) || address === host.address)) return false
   const domain = host.database_domain.toLowerCase()
   return hosts
     .filter(({ id }) => id !== host.id)
@@ -90,5 +88,5 @@ export function leadsToHost(host: PlacedHost, hosts: readonly PlacedHost[], foun
  */
 function addressesOf({ id, address, database_addresses: listed }: PlacedHost, hosts: readonly PlacedHost[]): string[] {
   const isAlone = hosts.every(other => other.id === id)
-  return (listed ?? [address]).filter(each => isAlone || isLoopback(address) || !isLoopback(each))
+  return (listed ?? [address]).filter(each => isAlone || isLoopbackIPv4(address) || !isLoopbackIPv4(each))
 }

@@ -1,3 +1,5 @@
+import { dayMs } from '../../lib/time.ts'
+
 /** Restarts of an engine that ends although it should run. */
 export const restartRules = {
   /** Seconds from each crash in a row to the restart after it; one crash more, and the engine stays down. */
@@ -13,7 +15,7 @@ export const restartRules = {
 export const returnDelay = { firstSeconds: 5, maxSeconds: 300 } as const
 
 /** How long the last crash of a database is shown after its restart. */
-const crashShownMs = 86_400_000
+const crashShownMs = dayMs
 
 interface Crashed {
   crash_code: number | null

@@ -1,3 +1,5 @@
+import { unbracketed } from '../../lib/addresses.ts'
+
 /** The address of a git server. */
 export interface GitAddress {
   /** Without user and password, as passed to git. */
@@ -26,7 +28,7 @@ export function gitAddress(text: string): GitAddress | null {
   if (url.username || url.password || url.search || url.hash) return null
   // A name with a trailing dot would be pinned under one spelling and looked up under another.
   url.hostname = url.hostname.replace(/\.$/, '')
-  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
+  const host = unbracketed(url.hostname)
   if (!host || (!hostName.test(host) && !host.includes(':'))) return null
   const secure = url.protocol === 'https:'
   return { url: url.href.replace(/\/+$/, ''), host, port: Number(url.port) || (secure ? 443 : 80), secure }

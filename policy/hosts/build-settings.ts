@@ -3,6 +3,7 @@ import {
   addressOf,
   hasCredentials,
   hostProxy,
+  namedProxies,
   proxyEndpoint,
   shown,
   wholeAddress,
@@ -83,10 +84,7 @@ function proxySettings(env: Environment): ProxySettings {
     const proxy = { http: url, https: url, none: null }
     return { proxy, proxyFact: fact, cacheProxy: proxy, isOwnProxy: true }
   }
-  const own = [
-    { setting: 'HTTPS_PROXY', url: env.HTTPS_PROXY ?? env.https_proxy },
-    { setting: 'HTTP_PROXY', url: env.HTTP_PROXY ?? env.http_proxy },
-  ].flatMap(({ setting, url }) => (url ? [{ setting, url: withScheme(url) }] : []))
+  const own = namedProxies(env)
   const faults = own.flatMap(({ setting, url }) => {
     const fault = hasCredentials(url) ? readable : unusable(url)
     return fault ? [`${setting} ${fault}`] : []

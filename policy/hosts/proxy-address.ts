@@ -1,3 +1,4 @@
+import { unbracketed } from '../../lib/addresses.ts'
 import type { Environment } from '../environment.ts'
 
 /** Programs accept a proxy without its protocol. */
@@ -83,18 +84,20 @@ export const noProxies: HostProxies = { https: null, http: null, none: '' }
 export const unreadableProxy =
   'is no http or https address with a port only (in a password, write % and its code for / ? # % and \\)'
 
-/** The proxies that the environment names, in either case, for people, and the variables that cannot be read. */
-export function environmentProxies(env: Environment): { proxies: HostProxies; used: string[]; faults: string[] } {
-  const named = [
+/** The variables that name proxies, in either case, and their addresses with a protocol. */
+export const namedProxies = (env: Environment): { setting: string; url: string }[] =>
+  [
     { setting: 'HTTPS_PROXY', text: env.HTTPS_PROXY ?? env.https_proxy },
     { setting: 'HTTP_PROXY', text: env.HTTP_PROXY ?? env.http_proxy },
-  ].flatMap(({ setting, text }) => (text ? [{ setting, text, proxy: hostProxy(text) }] : []))
+  ].flatMap(({ setting, text }) => (text ? [{ setting, url: withScheme(text) }] : []))
+
+/** The proxies that the environment names, for people, and the variables that cannot be read. */
+export function environmentProxies(env: Environment): { proxies: HostProxies; used: string[]; faults: string[] } {
+  const named = namedProxies(env).map(({ setting, url }) => ({ setting, url, proxy: hostProxy(url) }))
   const of = (name: string) => named.find(({ setting }) => setting === name)?.proxy ?? null
   return {
     proxies: { https: of('HTTPS_PROXY'), http: of('HTTP_PROXY'), none: env.NO_PROXY ?? env.no_proxy ?? '' },
-    used: named.flatMap(({ setting, text, proxy }) =>
-      proxy ? [`${shown(withScheme(text))} (${setting} of the host)`] : [],
-    ),
+    used: named.flatMap(({ setting, url, proxy }) => (proxy ? [`${shown(url)} (${setting} of the host)`] : [])),
     faults: named.flatMap(({ setting, proxy }) => (proxy ? [] : [setting])),
   }
 }
@@ -107,12 +110,12 @@ interface ProxiedServer {
   secure: boolean
 }
 
-const withoutBrackets = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '')
+const plainHost = (hostname: string) => unbracketed(hostname).replace(/\.$/, '')
 
 /** The server of an http or https address. */
 export function serverOf({ hostname, port, protocol }: URL): ProxiedServer {
   const secure = protocol === 'https:'
-  return { host: withoutBrackets(hostname), port: Number(port) || (secure ? 443 : 80), secure }
+  return { host: plainHost(hostname), port: Number(port) || (secure ? 443 : 80), secure }
 }
 
 /** The proxy through which a server is reached, unless the operator has named it among those that go without. */
@@ -131,7 +134,7 @@ const nearZones = /\.(localhost|localdomain[46]?|local|internal|lan|intranet|cor
 export function isNearProxy({ host, port }: ProxiedServer, proxy: HostProxy): boolean {
   const isName = !host.includes(':')
   if (isName && (!host.includes('.') || nearZones.test(host))) return true
-  return port === proxy.port && host === withoutBrackets(proxy.hostname)
+  return port === proxy.port && host === plainHost(proxy.hostname)
 }
 
 /**
@@ -144,7 +147,7 @@ export function isWithoutProxy(none: string, { host, port }: Pick<ProxiedServer,
     .split(/[,\s]+/)
     .some(entry => {
       const [, named = '', ofPort] = /^(\[[^\]]*\]|[^:]*|.*:.*:.*?)(?::(\d+))?$/.exec(entry) ?? []
-      const name = named.replace(/^\[(.*)\]$/, '$1').replace(/^\*?\./, '')
+      const name = unbracketed(named).replace(/^\*?\./, '')
       if (name === '' || (ofPort !== undefined && Number(ofPort) !== port)) return false
       return name === '*' || host === name || host.endsWith(`.${name}`)
     })
