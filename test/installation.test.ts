@@ -87,7 +87,8 @@ test('nothing but the proxy is reachable from other machines', t => {
 })
 
 test('a host gets every variable from which builds take their proxy', t => {
-  const read = [...text('policy/hosts/build-settings.ts').matchAll(/env\.(\w*proxy)\b/gi)].map(([, name]) => name!)
+  const readers = ['build-settings', 'proxy-address'].map(name => text(`policy/hosts/${name}.ts`)).join('\n')
+  const read = [...readers.matchAll(/env\.(\w*proxy)\b/gi)].map(([, name]) => name!)
   t.true(read.includes('https_proxy') && read.includes('NO_PROXY'))
   for (const name of read) t.regex(services.get('host')!, new RegExp(`^ {6}${name}:$`, 'm'))
 })

@@ -295,6 +295,13 @@ test('the digest of what may be used again begins while a commit or an archive i
   t.is(digests, 2, 'each is the one that is compared')
 })
 
+/** Like a child that digests: it also ends under a signal that was aborted while it waited for its slot. */
+const untilAborted = (signal: AbortSignal): Promise<never> =>
+  new Promise((_, reject) => {
+    if (signal.aborted) return reject(signal.reason)
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  })
+
 test('a digest that turns out not to be needed keeps no slot of the one that is', async t => {
   t.timeout(110_000)
   const { app, host } = await hostOf(t)
@@ -304,7 +311,7 @@ test('a digest that turns out not to be needed keeps no slot of the one that is'
   const { snapshots } = host
   const digest: typeof snapshots.digest = (folder, signal) =>
     folder === serving.folders.dependencies
-      ? new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+      ? untilAborted(signal)
       : snapshots.digest(folder, signal)
   Object.assign(host, { snapshots: { ...snapshots, digest } })
   t.regex((await push(npmFiles())).words, /^reused from release 2/)
@@ -322,7 +329,7 @@ test('the release whose digest was ended for a newer one gets its own when the n
   const digest: typeof snapshots.digest = (folder, signal) => {
     if (folder !== serving.folders.dependencies || !isAhead) return snapshots.digest(folder, signal)
     isAhead = false
-    return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    return untilAborted(signal)
   }
   Object.assign(host, { snapshots: { ...snapshots, digest } })
   t.regex((await push(npmFiles())).words, new RegExp(`^reused from release ${serving.release.number},`))
