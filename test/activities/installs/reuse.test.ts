@@ -310,9 +310,7 @@ test('a digest that turns out not to be needed keeps no slot of the one that is'
   const serving = await push(npmFiles('1.0.1'))
   const { snapshots } = host
   const digest: typeof snapshots.digest = (folder, signal) =>
-    folder === serving.folders.dependencies
-      ? untilAborted(signal)
-      : snapshots.digest(folder, signal)
+    folder === serving.folders.dependencies ? untilAborted(signal) : snapshots.digest(folder, signal)
   Object.assign(host, { snapshots: { ...snapshots, digest } })
   t.regex((await push(npmFiles())).words, /^reused from release 2/)
 })
