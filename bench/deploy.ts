@@ -48,7 +48,7 @@ const rounds = Number(values.rounds)
 
 async function bench(): Promise<void> {
   // Room for the applications of the last row, which use little of what is reserved for them.
-  const platform = await startPlatform({ HOST_MEMORY_MB: '65536' })
+  const platform = await startPlatform({ HOST_MEMORY_MB: '65536', HOST_DISK_MB: '262144' })
   const network = await floorNetwork()
   try {
     const apps = new BenchApps(platform)
