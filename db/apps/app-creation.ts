@@ -1,7 +1,7 @@
 import { type Plans, planOf } from '../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import { diskMbFor } from '../../policy/apps/sizes.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { placeApp } from '../../policy/hosts/placement.ts'
 import { newAppId } from '../../policy/ids.ts'
 import { accountCaps } from '../../policy/request-caps.ts'
@@ -49,7 +49,7 @@ export async function createApp(db: Db, creation: AppCreation): Promise<CreatedA
   try {
     return await transaction(db, trx => create(trx, creation))
   } catch (error) {
-    throw sqlState(error) === '23505' ? new ApiError('SUBDOMAIN_TAKEN') : error
+    throw sqlState(error) === '23505' ? new CodedError('SUBDOMAIN_TAKEN') : error
   }
 }
 
@@ -57,12 +57,12 @@ async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {
   const { config, ownerId, segmentId } = creation
   await reserveMemory(trx, { ownerId, memoryMb: config.memoryMb, plans: creation.plans })
   const hostId = await chooseHost(trx, config.memoryMb, creation.diskMbPer256Mb ?? 1024)
-  if (config.subdomain && (await subdomainTaken(trx, config.subdomain))) throw new ApiError('SUBDOMAIN_TAKEN')
+  if (config.subdomain && (await subdomainTaken(trx, config.subdomain))) throw new CodedError('SUBDOMAIN_TAKEN')
   const attached = await segments.attachSegment(trx, segmentId, {
     size: creation.archiveBytes,
     sha256: creation.archiveSha256,
   })
-  if (!attached) throw new ApiError('FAILED_UPLOAD_DATA')
+  if (!attached) throw new CodedError('FAILED_UPLOAD_DATA')
   const [app] = await trx('apps').insert(rowOf(creation, hostId)).returning('*')
   const { actor, accepting } = creation
   const operation = await operations.enqueueOperation(trx, {
@@ -97,7 +97,7 @@ export async function reserveMemory(trx: Db, { ownerId, plans, memoryMb }: Memor
   const { plan } = planOf(plans, owner, new Date())
   const freeMb = plan.memoryMb - (await usedMemoryMb(trx, ownerId))
   if (freeMb < accountCaps.minFreeMemoryMb || freeMb < memoryMb) {
-    throw new ApiError(
+    throw new CodedError(
       'INSUFFICIENT_MEMORY',
       `The plan has ${Math.max(0, freeMb)} MB left; the application asks for ${memoryMb} MB.`,
     )
@@ -109,7 +109,7 @@ export async function reserveMemory(trx: Db, { ownerId, plans, memoryMb }: Memor
 export async function chooseHost(trx: Db, memoryMb: number, diskMbPer256Mb: number): Promise<string> {
   const capacities = await hosts.lockCapacities(trx, diskMbPer256Mb)
   const placement = placeApp(capacities, { memoryMb, diskMb: diskMbFor(memoryMb, diskMbPer256Mb) })
-  if (!placement.ok) throw new ApiError(placement.code)
+  if (!placement.ok) throw new CodedError(placement.code)
   return placement.hostId
 }
 

@@ -6,7 +6,7 @@ import { removeDatabase, reserveMoreMemory } from '../../../db/databases/databas
 import { findDatabase, listDatabases } from '../../../db/databases/databases.ts'
 import * as hosts from '../../../db/hosts/hosts.ts'
 import { defaultPlans, type Plans } from '../../../policy/accounts/plans.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { newId } from '../../../policy/ids.ts'
 import { configFile, plansOfMemory, rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -17,7 +17,7 @@ const database = testDatabase()
 async function outcomes(attempts: Promise<unknown>[]): Promise<Record<string, number>> {
   const counts: Record<string, number> = {}
   for (const result of await Promise.allSettled(attempts)) {
-    const code = result.status === 'rejected' && result.reason instanceof ApiError ? result.reason.code : undefined
+    const code = result.status === 'rejected' && result.reason instanceof CodedError ? result.reason.code : undefined
     const name = code ?? (result.status === 'fulfilled' ? 'created' : String(result.reason))
     counts[name] = (counts[name] ?? 0) + 1
   }
