@@ -56,7 +56,7 @@ export async function createApp(db: Db, creation: AppCreation): Promise<CreatedA
 async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {
   const { config, ownerId, segmentId } = creation
   await reserveMemory(trx, { ownerId, memoryMb: config.memoryMb, plans: creation.plans })
-  const hostId = await chooseHost(trx, config.memoryMb, creation.diskMbPer256Mb ?? 1024)
+  const hostId = await chooseHost(trx, { ownerId, ...config }, creation.diskMbPer256Mb ?? 1024)
   if (config.subdomain && (await subdomainTaken(trx, config.subdomain))) throw new CodedError('SUBDOMAIN_TAKEN')
   const attached = await segments.attachSegment(trx, segmentId, {
     size: creation.archiveBytes,
@@ -105,12 +105,29 @@ export async function reserveMemory(trx: Db, { ownerId, plans, memoryMb }: Memor
   await assertDisk(trx, { ownerId, planMb: plan.memoryMb, moreMb: memoryMb })
 }
 
-/** A host with room; other placements wait until the transaction ends. Throws CLUSTER_SELECTION_FAILED or CLUSTER_MAINTENANCE_TRY_LATER. */
-export async function chooseHost(trx: Db, memoryMb: number, diskMbPer256Mb: number): Promise<string> {
+/**
+ * A host with room, one with databases of the owner first unless the application is static. Other placements wait until the transaction
+ * ends. Throws CLUSTER_SELECTION_FAILED or CLUSTER_MAINTENANCE_TRY_LATER.
+ */
+export async function chooseHost(
+  trx: Db,
+  { ownerId, language, memoryMb }: { ownerId: string; language: string; memoryMb: number },
+  diskMbPer256Mb: number,
+): Promise<string> {
   const capacities = await hosts.lockCapacities(trx, diskMbPer256Mb)
-  const placement = placeApp(capacities, { memoryMb, diskMb: diskMbFor(memoryMb, diskMbPer256Mb) })
+  const databases = language === 'static' ? null : await countDatabasesByHost(trx, ownerId)
+  const candidates = capacities.map(host => ({ ...host, related: databases?.get(host.id) }))
+  const placement = placeApp(candidates, { memoryMb, diskMb: diskMbFor(memoryMb, diskMbPer256Mb) })
   if (!placement.ok) throw new CodedError(placement.code)
   return placement.hostId
+}
+
+async function countDatabasesByHost(trx: Db, ownerId: string): Promise<Map<string, number>> {
+  const rows = await trx('databases')
+    .where({ owner_id: ownerId })
+    .groupBy('host_id')
+    .select('host_id', trx.raw('count(*)::integer as databases'))
+  return new Map(rows.map(({ host_id, databases }) => [host_id, databases]))
 }
 
 async function subdomainTaken(trx: Db, subdomain: string): Promise<boolean> {

@@ -54,7 +54,7 @@ async function create(trx: Db, creation: DatabaseCreation): Promise<CreatedDatab
   const need = { memoryMb: ramMb, diskMb: diskMbFor(ramMb, diskMbPer256Mb) }
   const hosts = await lockCapacities(trx, diskMbPer256Mb)
   const apps = await countAppsByHost(trx, ownerId)
-  const candidates = hosts.map(host => ({ ...host, ownApps: apps.get(host.id) }))
+  const candidates = hosts.map(host => ({ ...host, related: apps.get(host.id) }))
   const { hostId, image, port } = await placeWithPort(trx, candidates, { need, images, ports })
   const { name, engine, version, actor, accepting = false } = creation
   const [database] = await trx('databases')

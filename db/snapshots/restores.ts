@@ -77,7 +77,11 @@ async function moveToNewHost(trx: Db, app: AppRow, { place }: RestoreRequest): P
   if (app.lost_with !== app.host_id || !place) throw new CodedError('CLUSTER_UNAVAILABLE')
   const { plans, diskMbPer256Mb } = place
   await reserveMemory(trx, { ownerId: app.owner_id, memoryMb: app.ram_mb, plans })
-  const host_id = await chooseHost(trx, app.ram_mb, diskMbPer256Mb)
+  const host_id = await chooseHost(
+    trx,
+    { ownerId: app.owner_id, language: app.language, memoryMb: app.ram_mb },
+    diskMbPer256Mb,
+  )
   // Its volume there is made for the memory of now.
   await trx('apps').where({ id: app.id }).update({ host_id, disk_for_mb: app.ram_mb })
 }

@@ -78,6 +78,25 @@ test.serial(
   },
 )
 
+test.serial(
+  'an application gets the host of its owner’s databases, if that has room; a static one needs none',
+  async t => {
+    const { make, user, hostId, db } = await onlyHost()
+    await make.database(user.id)
+    const other = await make.user()
+    await make.database(other.id)
+    const roomy = `host-${++names}`
+    await make.databaseHost(roomy, { memoryMb: 1_000_000 })
+    await db('hosts').where({ id: roomy }).update({ last_seen_at: '2100-01-01' })
+    const placed = async (ownerId: string, config = {}) => (await make.app(ownerId, config)).app.host_id
+    t.is(await placed(user.id), hostId)
+    t.is(await placed(other.id, { language: 'static' }), roomy)
+    t.is(await placed((await make.user()).id), roomy, 'databases of others count for nothing')
+    await db('hosts').where({ id: hostId }).update({ memory_mb: 1024 })
+    t.is(await placed(user.id), roomy, 'never refused for it')
+  },
+)
+
 test.serial('databases and applications share the memory of a plan, and of a host, in either order', async t => {
   const { make, user } = await onlyHost({ memoryMb: 4096 })
   const plans = plansOfMemory(2048)
