@@ -2,7 +2,7 @@ import { Context, cancellationSignal, heartbeat } from '@temporalio/activity'
 import { ApplicationFailure, CancelledFailure, TemporalFailure } from '@temporalio/common'
 import { NoSpaceLeft } from '../lib/folders/no-space-left.ts'
 import { withoutFolders } from '../lib/without-folders.ts'
-import { ApiError } from '../policy/errors.ts'
+import { CodedError } from '../policy/errors.ts'
 import { ArchiveRefused } from './archives/port.ts'
 import { ImageOnItsWay } from './containers/image-wait.ts'
 import { HostUnreachable, ImageUnavailable, PortTaken } from './containers/port.ts'
@@ -20,7 +20,7 @@ export function refusal(code: string, message: string): ApplicationFailure {
 /** Does work whose refusals with a code of the catalogue no retry could change. */
 export const refusing = <T>(work: Promise<T>): Promise<T> =>
   work.catch(error => {
-    throw error instanceof ApiError ? refusal(error.code, error.message) : error
+    throw error instanceof CodedError ? refusal(error.code, error.message) : error
   })
 
 /** Whether an error is a failure with this code. */

@@ -1,5 +1,5 @@
 import Koa from 'koa'
-import { ApiError, type Wire } from '../policy/errors.ts'
+import { CodedError, type Wire } from '../policy/errors.ts'
 import { answerFiles } from './files/files-surface.ts'
 import { answerPublic } from './files/public-file.ts'
 import { countryBlocked, failedText } from './files/text-answers.ts'
@@ -50,7 +50,7 @@ export function surfaces(services: Services): Surfaces {
 
 /** An API over a list of endpoints. */
 export function jsonSurface(services: Services, list: readonly Endpoint[], wire: Wire = 'management'): Surface {
-  const unknown = (on: Wire) => failure(new ApiError('ROUTE_NOT_FOUND'), { wire: on })
+  const unknown = (on: Wire) => failure(new CodedError('ROUTE_NOT_FOUND'), { wire: on })
   const preflight = preflights(list)
   const answer = async (exchange: Exchange, endpoint?: Endpoint) =>
     endpoint ? serve(endpoint, exchange, services) : (preflight(exchange.request) ?? unknown(wireOf(exchange, wire)))

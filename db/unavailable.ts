@@ -1,4 +1,4 @@
-import { ApiError } from '../policy/errors.ts'
+import { CodedError } from '../policy/errors.ts'
 
 /** The five-character SQLSTATE of a Postgres error, or an empty text. */
 export function sqlState(error: unknown): string {
@@ -7,7 +7,7 @@ export function sqlState(error: unknown): string {
 }
 
 /** A transaction waited too long behind others of its account: it did not begin. The database is as available as before. */
-export class NoTurn extends ApiError {
+export class NoTurn extends CodedError {
   override name = 'NoTurn'
 
   constructor() {

@@ -20,14 +20,14 @@ export function catalogueEntry(code: ErrorCode, wire: Wire = 'management'): read
 export class Refusal extends Error {}
 
 /** A refusal or failure with a code of the catalogue. `message` replaces the table's message where more is known. */
-export class ApiError extends Refusal {
+export class CodedError extends Refusal {
   constructor(
     readonly code: ErrorCode,
     message?: string,
     readonly retryAfterSeconds?: number,
   ) {
     super(message ?? catalogueEntry(code)[1])
-    this.name = 'ApiError'
+    this.name = 'CodedError'
   }
 
   get status(): number {
@@ -36,7 +36,7 @@ export class ApiError extends Refusal {
 }
 
 /** A failure that the caller cannot have caused: its code is answered with 500 instead of the code's own status. */
-export class UnexpectedFailure extends ApiError {
+export class UnexpectedFailure extends CodedError {
   override get status(): number {
     return unexpectedStatus
   }
@@ -82,10 +82,10 @@ export function shownCode(wire: Wire, code: ErrorCode): string {
 export const inDoubtMessage = 'It is not known whether this was done. Check before you try again.'
 
 /** A change that may have been made, or may still be. */
-export const inDoubt = (): ApiError => new ApiError('DATABASE_UNAVAILABLE', inDoubtMessage, 2)
+export const inDoubt = (): CodedError => new CodedError('DATABASE_UNAVAILABLE', inDoubtMessage, 2)
 
 /** An error on a wire, with the wire's name, status and, unless it has its own, message. */
-export function errorOn(error: ApiError, wire: Wire): { code: ErrorCode; status: number; message: string } {
+export function errorOn(error: CodedError, wire: Wire): { code: ErrorCode; status: number; message: string } {
   const code = codeOn(wire, error.code)
   const [usual, sentence] = catalogueEntry(code, wire)
   const status = error instanceof UnexpectedFailure ? unexpectedStatus : usual

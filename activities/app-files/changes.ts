@@ -3,7 +3,7 @@ import { open, rename, unlink } from 'node:fs/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { codeOf } from '../../lib/folders/error-codes.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { mountedFolders } from '../../policy/runtimes.ts'
 import { type FilesOf, failing, inFolder, missing, namesOf, rootOf } from './files.ts'
 import { type AppFolder, give, openFolder } from './folder.ts'
@@ -24,7 +24,7 @@ export async function writeFile({ volume }: FilesOf, path: string, bytes: Uint8A
   const { folder, owner } = await makeFolders(volume, names).catch(notSaved)
   try {
     const present = await folder.stat(name)
-    if (present?.isDirectory()) throw new ApiError('INVALID_PATH', 'There is a directory of this name.')
+    if (present?.isDirectory()) throw new CodedError('INVALID_PATH', 'There is a directory of this name.')
     const mode = present?.isFile() ? present.mode & 0o777 : 0o644
     await replace(folder, name, { volume, bytes, owner, mode })
   } catch (error) {
@@ -43,7 +43,7 @@ export async function moveFile(files: FilesOf, path: string, to: string): Promis
     await demandMovable(files, path, from, oldName, 'RENAME_FAILED')
     const { folder: target } = await makeFolders(volume, names).catch(failing('RENAME_FAILED'))
     try {
-      if (await target.stat(name)) throw new ApiError('RENAME_FAILED', 'The new name already exists.')
+      if (await target.stat(name)) throw new CodedError('RENAME_FAILED', 'The new name already exists.')
       await rename(from.at(oldName), target.at(name))
       await target.handle.sync()
       await from.handle.sync()
@@ -99,7 +99,7 @@ async function makeFolders(volume: string, names: string[]): Promise<{ folder: A
 
 function notSaved(error: unknown): never {
   if (['ENOTDIR', 'ELOOP'].includes(codeOf(error)))
-    throw new ApiError('INVALID_PATH', 'A part of the path is not a directory.')
+    throw new CodedError('INVALID_PATH', 'A part of the path is not a directory.')
   return failing('SAVE_FAILED')(error)
 }
 
@@ -112,13 +112,13 @@ async function demandMovable(
   code: 'RENAME_FAILED' | 'DELETE_FAILED',
 ): Promise<void> {
   const stats = await folder.stat(name)
-  if (!stats) throw new ApiError('FILE_NOT_FOUND')
+  if (!stats) throw new CodedError('FILE_NOT_FOUND')
   if (!stats.isDirectory()) return
   const inner = await folder.enter(name)
   try {
     if (mountedFolders.has(path) && (await isEmpty(inner)))
-      throw new ApiError(code, 'The dependencies of a deploy are mounted there.')
-    if (hiding !== null && (await holdsSecrets(inner, path, hiding))) throw new ApiError('BLOCKED_PATH')
+      throw new CodedError(code, 'The dependencies of a deploy are mounted there.')
+    if (hiding !== null && (await holdsSecrets(inner, path, hiding))) throw new CodedError('BLOCKED_PATH')
   } finally {
     await inner.close()
   }

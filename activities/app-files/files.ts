@@ -5,7 +5,7 @@ import { nameBytes, untrustedFileFlags } from '../../lib/folders/disk-names.ts'
 import { codeOf, diskFull } from '../../lib/folders/error-codes.ts'
 import { fileTooLarge, maxFileBytes } from '../../policy/apps/file-content.ts'
 import { isSecretFile } from '../../policy/apps/secret-files.ts'
-import { ApiError, type ErrorCode } from '../../policy/errors.ts'
+import { CodedError, type ErrorCode } from '../../policy/errors.ts'
 import { type AppFolder, openFolder } from './folder.ts'
 import { listing } from './listing.ts'
 
@@ -37,7 +37,7 @@ export async function readFile({ volume }: FilesOf, path: string): Promise<Reada
   if (stats.isFile() && stats.size > 0 && stats.size <= maxFileBytes)
     return file.createReadStream({ start: 0, end: stats.size - 1 })
   await file.close()
-  if (!stats.isFile()) throw new ApiError('FILE_NOT_FOUND', 'This is not a file.')
+  if (!stats.isFile()) throw new CodedError('FILE_NOT_FOUND', 'This is not a file.')
   if (stats.size > 0) throw fileTooLarge()
   return Readable.from([])
 }
@@ -52,7 +52,7 @@ async function openLeased(path: Buffer): Promise<FileHandle> {
     } catch (error) {
       if (codeOf(error) !== 'EAGAIN') throw error
       if (Date.now() > deadline)
-        throw new ApiError('CLUSTER_TIMEOUT', 'The program holds a lease on this file. Try again in a minute.')
+        throw new CodedError('CLUSTER_TIMEOUT', 'The program holds a lease on this file. Try again in a minute.')
     }
   }
 }
@@ -79,14 +79,14 @@ const unreachable = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO', 'EACCES']
 
 /** Throws FILE_NOT_FOUND for a path that cannot be reached, and rethrows anything else. */
 export function missing(error: unknown): never {
-  throw unreachable.includes(codeOf(error)) ? new ApiError('FILE_NOT_FOUND') : error
+  throw unreachable.includes(codeOf(error)) ? new CodedError('FILE_NOT_FOUND') : error
 }
 
 /** Maps system errors to the code; rethrows our own refusals. */
 export function failing(code: ErrorCode): (error: unknown) => never {
   return error => {
-    if (error instanceof ApiError) throw error
-    if (diskFull.has(codeOf(error))) throw new ApiError(code, 'The application has no disk space left.')
-    throw codeOf(error) === '' ? error : new ApiError(code)
+    if (error instanceof CodedError) throw error
+    if (diskFull.has(codeOf(error))) throw new CodedError(code, 'The application has no disk space left.')
+    throw codeOf(error) === '' ? error : new CodedError(code)
   }
 }

@@ -3,7 +3,7 @@ import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { MiB } from '../../lib/bytes.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import { archiveSlots } from '../../policy/archives/archive-rules.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { failureOf } from '../child-process/job-child.ts'
 import { removeAbandonedGroups } from '../child-process/memory.ts'
 import { Spare, spareAfterMs } from '../child-process/spare.ts'
@@ -54,7 +54,7 @@ class ArchiveProcess implements Archives {
   /** Rejects with `UPLOAD_BUSY` when too many are being inspected, or when this one exceeds its time. */
   async inspect(file: FileHandle, options: InspectOptions): Promise<Inspection> {
     const leave = await this.#slots.enter(options.account, this.#options.waitMs)
-    if (!leave) throw new ApiError('UPLOAD_BUSY', undefined, 5)
+    if (!leave) throw new CodedError('UPLOAD_BUSY', undefined, 5)
     try {
       const { config, entries, bytes } = await this.#run(file, archive => ({
         kind: 'inspect',
@@ -65,7 +65,7 @@ class ArchiveProcess implements Archives {
       return { ok: true, config, entries, bytes }
     } catch (error) {
       if (error instanceof ArchiveRefused) return { ok: false, code: error.code, message: error.message }
-      if (error instanceof ChildEnded && error.cause === 'deadline') throw new ApiError('UPLOAD_BUSY', undefined, 30)
+      if (error instanceof ChildEnded && error.cause === 'deadline') throw new CodedError('UPLOAD_BUSY', undefined, 30)
       throw error
     } finally {
       leave()

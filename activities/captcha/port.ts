@@ -1,6 +1,6 @@
 /**
  * Tells people from programs: a widget in the page returns an answer once it is solved, and its provider verifies that.
- * Rejects with an ApiError: VALIDATION_TIMEOUT past the deadline, FAILED_TO_FETCH when the provider is unreachable,
+ * Rejects with an CodedError: VALIDATION_TIMEOUT past the deadline, FAILED_TO_FETCH when the provider is unreachable,
  * VALIDATION_FAILED when its reply is invalid or it refuses this platform. A check that cannot be made counts as failed.
  */
 export interface Captcha {

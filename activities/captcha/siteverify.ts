@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { KiB } from '../../lib/bytes.ts'
 import { readCappedJson } from '../../lib/read-capped.ts'
 import type { CaptchaSettings } from '../../policy/accounts/captcha.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import type { Captcha } from './port.ts'
 
 const verdict = z.object({
@@ -31,7 +31,7 @@ export function siteverifyCaptcha({ verifyUrl, secretKey }: Pick<CaptchaSettings
       if (data?.success && data.challenge_ts) return data.challenge_ts
       const codes = data?.['error-codes'] ?? []
       if (data?.success === false && codes.every(code => refusals.includes(code))) return null
-      throw new ApiError('VALIDATION_FAILED', `The captcha could not be checked${reasonOf(codes)}. Try again later.`)
+      throw new CodedError('VALIDATION_FAILED', `The captcha could not be checked${reasonOf(codes)}. Try again later.`)
     },
   }
 }
@@ -44,8 +44,8 @@ async function post(url: string, body: URLSearchParams, deadline: AbortSignal): 
     return await readCappedJson(response.body, maxBytes)
   } catch {
     if (deadline.aborted)
-      throw new ApiError('VALIDATION_TIMEOUT', 'The captcha could not be checked in time. Try again.')
-    throw new ApiError('FAILED_TO_FETCH', 'The provider of the captcha could not be reached. Try again.')
+      throw new CodedError('VALIDATION_TIMEOUT', 'The captcha could not be checked in time. Try again.')
+    throw new CodedError('FAILED_TO_FETCH', 'The provider of the captcha could not be reached. Try again.')
   }
 }
 

@@ -1,6 +1,6 @@
 import { MiB } from '../../lib/bytes.ts'
 import { readCapped } from '../../lib/read-capped.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 
 interface ProviderRequest {
   token?: string
@@ -33,7 +33,7 @@ export function providerClient(baseUrl: string): SendRequest {
       if (!next || next.origin !== url.origin || request.body) break
       url = next
     }
-    throw new ApiError('VALIDATION_FAILED', 'The git provider redirects to another server, or too often.')
+    throw new CodedError('VALIDATION_FAILED', 'The git provider redirects to another server, or too often.')
   }
 }
 
@@ -55,7 +55,7 @@ async function send(url: URL, { token, body, deadline }: ProviderRequest): Promi
   )
   if (response.status < 500 && !isBusy(response)) return response
   await response.body?.cancel()
-  throw new ApiError('FAILED_TO_FETCH', `The git provider answered ${response.status}. Try again.`)
+  throw new CodedError('FAILED_TO_FETCH', `The git provider answered ${response.status}. Try again.`)
 }
 
 /** Whether there were too many requests, which the provider may also report with 403. */
@@ -76,7 +76,7 @@ async function bodyOf(response: Response, deadline: AbortSignal): Promise<unknow
 
 async function textOf(response: Response): Promise<string> {
   const bytes = await readCapped(response.body, maxBytes)
-  if (!bytes) throw new ApiError('VALIDATION_FAILED', 'The answer of the git provider is too large.')
+  if (!bytes) throw new CodedError('VALIDATION_FAILED', 'The answer of the git provider is too large.')
   return bytes.toString('utf8')
 }
 
@@ -85,7 +85,7 @@ async function withCode<T>(work: Promise<T>, deadline: AbortSignal): Promise<T> 
   try {
     return await work
   } catch (error) {
-    if (error instanceof ApiError) throw error
-    throw new ApiError(deadline.aborted ? 'VALIDATION_TIMEOUT' : 'FAILED_TO_FETCH')
+    if (error instanceof CodedError) throw error
+    throw new CodedError(deadline.aborted ? 'VALIDATION_TIMEOUT' : 'FAILED_TO_FETCH')
   }
 }

@@ -1,7 +1,7 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { SignJWT } from 'jose'
 import { z } from 'zod'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import type { GitProviderSettings } from '../../policy/git/git-provider-settings.ts'
 import { type ProviderAnswer, providerClient, type SendRequest } from './client.ts'
 import type { GitProvider, Installation } from './port.ts'
@@ -133,7 +133,7 @@ function privateKey(pem: string): KeyObject {
 function read<T>({ status, body }: ProviderAnswer, schema: z.ZodType<T>): T {
   const parsed = status >= 200 && status < 300 ? schema.safeParse(body) : undefined
   if (!parsed?.success)
-    throw new ApiError('VALIDATION_FAILED', `The git provider answered ${status} in an unexpected form.`)
+    throw new CodedError('VALIDATION_FAILED', `The git provider answered ${status} in an unexpected form.`)
   return parsed.data
 }
 

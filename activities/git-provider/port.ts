@@ -30,7 +30,7 @@ interface Membership {
 }
 
 /**
- * The platform's app at a git provider. Every request takes a deadline and rejects with an ApiError: VALIDATION_TIMEOUT past it,
+ * The platform's app at a git provider. Every request takes a deadline and rejects with an CodedError: VALIDATION_TIMEOUT past it,
  * FAILED_TO_FETCH when the provider is unreachable or too busy, VALIDATION_FAILED when its answer is invalid.
  * Repository names must be checked before (`isRepositoryName`).
  */

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { CaptchaSettings } from '../../policy/accounts/captcha.ts'
 import type { AiUpstream } from '../../policy/ai/ai-settings.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { siteverifyCaptcha } from '../captcha/siteverify.ts'
 import type { GitProvider } from '../git-provider/port.ts'
 import { checkUpstream } from '../language-model/upstream-check.ts'
@@ -127,7 +127,7 @@ function refusedBy(error: unknown): Pick<Verdict, 'state' | 'why'> {
   const { code, name, message, $metadata } = error as Error & { code?: string; $metadata?: { httpStatusCode?: number } }
   const status = $metadata?.httpStatusCode
   const isAway =
-    error instanceof ApiError
+    error instanceof CodedError
       ? error.code !== 'VALIDATION_FAILED'
       : name === 'TimeoutError' || unreachable.test(code ?? '')
   return {

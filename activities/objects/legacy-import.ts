@@ -6,7 +6,7 @@ import { backdateObject } from '../../db/objects/object-changes.ts'
 import { findObject, storeObject } from '../../db/objects/objects.ts'
 import * as segments from '../../db/objects/segments.ts'
 import { eachConcurrently } from '../../lib/async/concurrently.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { isKey } from '../../policy/objects/object-names.ts'
 import { contentTypeOf, extensionOf } from '../../policy/objects/object-types.ts'
 import { BodyMismatch, type ObjectStore } from './port.ts'
@@ -93,7 +93,7 @@ async function importOne(
     state.imported++
     state.bytes += size
   } catch (error) {
-    if (!(error instanceof ApiError && error.code === 'OBJECT_ALREADY_EXISTS')) throw error
+    if (!(error instanceof CodedError && error.code === 'OBJECT_ALREADY_EXISTS')) throw error
     state.already++ // another import was faster; the sweep removes our segment
   }
 }

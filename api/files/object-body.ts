@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib'
 import type { BorrowedBody, ObjectStore } from '../../activities/objects/port.ts'
 import type { OpenedPart } from '../../db/objects/manifests.ts'
 import type { ByteRange } from '../../lib/byte-range.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { wholeBodyBytes } from '../../policy/request-caps.ts'
 
 /** The store returned other bytes than were stored. */
@@ -118,5 +118,5 @@ function unread(cause: Error): never {
   const isMissing = cause.name === 'BodyNotFound' || cause instanceof RangeError
   throw isMissing
     ? new BodyDamaged('A stored body is missing.', { cause })
-    : Object.assign(new ApiError('PUBLIC_STORAGE_UNAVAILABLE'), { cause })
+    : Object.assign(new CodedError('PUBLIC_STORAGE_UNAVAILABLE'), { cause })
 }

@@ -1,6 +1,6 @@
 import { catalogueEntry } from '../../policy/errors.ts'
 import type { Exchange } from '../http/exchange.ts'
-import { type Reply, streamed, toApiError } from '../http/respond.ts'
+import { type Reply, streamed, toCodedError } from '../http/respond.ts'
 import type { Services } from '../services.ts'
 
 /** A plain text answer, which caches must not store. */
@@ -21,7 +21,7 @@ export const reads = ({ request }: Exchange): boolean => request.method === 'GET
 
 /** An error as text. Once the body has started the connection is closed instead, so that a broken body does not look complete. */
 export function failedText(thrown: unknown, { response, requestId }: Exchange, { log }: Services): Reply {
-  const { status, message, retryAfterSeconds = 5 } = toApiError(thrown)
+  const { status, message, retryAfterSeconds = 5 } = toCodedError(thrown)
   if (status >= 500) log.error({ err: thrown, requestId }, 'a file could not be sent')
   if (!response.headersSent) return text(status, `${message}\n`, { 'Retry-After': String(retryAfterSeconds) })
   response.destroy()

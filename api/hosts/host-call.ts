@@ -2,7 +2,7 @@ import type { AppRow } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
 import type { DatabaseRow } from '../../db/databases/database-rows.ts'
 import { findHost } from '../../db/hosts/hosts.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { hostReadKey } from '../../policy/keys.ts'
 import { assertNotLost } from '../pipeline/access.ts'
 
@@ -40,7 +40,7 @@ export function hostCall(db: Db, masterKey: string): HostCall {
     const folder = 'engine' in hosted ? 'databases' : 'apps'
     assertNotLost(hosted)
     const host = await findHost(db, hosted.host_id)
-    if (!host?.reachable || !host.read_url) throw new ApiError('CLUSTER_UNAVAILABLE')
+    if (!host?.reachable || !host.read_url) throw new CodedError('CLUSTER_UNAVAILABLE')
     const deadline = new AbortController()
     const timer = setTimeout(() => deadline.abort(new DOMException('too late', 'TimeoutError')), deadlineMs)
     try {
@@ -60,6 +60,6 @@ export function hostCall(db: Db, masterKey: string): HostCall {
 }
 
 /** The code for a failed connection to a host. */
-export function hostFailure(error: unknown): ApiError {
-  return new ApiError((error as Error).name === 'TimeoutError' ? 'CLUSTER_TIMEOUT' : 'CLUSTER_UNAVAILABLE')
+export function hostFailure(error: unknown): CodedError {
+  return new CodedError((error as Error).name === 'TimeoutError' ? 'CLUSTER_TIMEOUT' : 'CLUSTER_UNAVAILABLE')
 }

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { AppRow } from '../../db/apps/apps.ts'
-import { ApiError, isErrorCode } from '../../policy/errors.ts'
+import { CodedError, isErrorCode } from '../../policy/errors.ts'
 import type { HostCall, HostRequest } from './host-call.ts'
 
 /** A path in an application's folder, and what the caller may see there. */
@@ -58,8 +58,8 @@ export function httpHostFiles(ask: HostCall, deadlines = usualDeadlines): HostFi
 }
 
 /** A host refuses with a code of the catalogue; any other answer means that the host does not work. */
-async function refusalOf(response: Response): Promise<ApiError> {
+async function refusalOf(response: Response): Promise<CodedError> {
   const refusal = (await response.json().catch(() => ({}))) as { code?: string; message?: string }
-  if (!refusal.code || !isErrorCode(refusal.code)) return new ApiError('CLUSTER_UNAVAILABLE')
-  return new ApiError(refusal.code, refusal.message)
+  if (!refusal.code || !isErrorCode(refusal.code)) return new CodedError('CLUSTER_UNAVAILABLE')
+  return new CodedError(refusal.code, refusal.message)
 }

@@ -2,7 +2,7 @@ import type { ContainerStats } from '../../activities/containers/port.ts'
 import { recordStats } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
 import { recordDatabaseStats } from '../../db/databases/databases.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { type HostCall, type Hosted, hostFailure } from './host-call.ts'
 
 /** A host's current figures of one application or database. Memory, network and storage in bytes. */
@@ -56,7 +56,7 @@ export function httpHostReader(db: Db, ask: HostCall, now: () => number = () => 
       const path = `logs?maxBytes=${maxBytes}`
       const response = await ask(hosted, { path, deadlineMs: logsDeadlineMs, whole: true })
       if (response.status === 404) return null
-      if (!response.ok) throw new ApiError('CLUSTER_UNAVAILABLE')
+      if (!response.ok) throw new CodedError('CLUSTER_UNAVAILABLE')
       return response.text().catch(error => {
         throw hostFailure(error)
       })
@@ -66,6 +66,6 @@ export function httpHostReader(db: Db, ask: HostCall, now: () => number = () => 
 
 /** A host that does not answer is not a failure here; a database that does not is. */
 function silence(error: unknown): null {
-  if (error instanceof ApiError) return null
+  if (error instanceof CodedError) return null
   throw error
 }

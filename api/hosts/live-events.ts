@@ -2,7 +2,7 @@ import { StringDecoder } from 'node:string_decoder'
 import type { LiveEvent } from '../../activities/live/live-feed.ts'
 import type { AppRow } from '../../db/apps/apps.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import type { HostCall } from './host-call.ts'
 
 /**
@@ -17,7 +17,7 @@ const openDeadlineMs = 3000
 export function hostLive(ask: HostCall): OpenLive {
   return async (app, signal) => {
     const { ok, body } = await ask(app, { path: 'live', deadlineMs: openDeadlineMs })
-    if (!ok || !body) throw new ApiError('CLUSTER_UNAVAILABLE')
+    if (!ok || !body) throw new CodedError('CLUSTER_UNAVAILABLE')
     return eventsOf(body, signal)
   }
 }

@@ -2,7 +2,7 @@ import type { LiveEvent, LiveReading } from '../../activities/live/live-feed.ts'
 import type { AppRow } from '../../db/apps/apps.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { pause } from '../../lib/async/loop.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { frameOf } from '../http/event-stream.ts'
 import { firstStatusView, lineView, statusView } from '../views/realtime.ts'
 import { hostFailure } from './host-call.ts'
@@ -56,7 +56,7 @@ export class LiveFeed {
   /** Resolves with the first figures. */
   readonly #ready: Promise<void>
   #setReady = (): void => {}
-  #fail = (_: ApiError): void => {}
+  #fail = (_: CodedError): void => {}
   #latest: { reading: LiveReading; rate: readonly [number, number] } | undefined
   #heardAt = performance.now()
   #users = 0
@@ -109,7 +109,7 @@ export class LiveFeed {
           this.#publish(events)
         }
       } catch (error) {
-        if (!this.#latest) this.#end('lost', error instanceof ApiError ? error : hostFailure(error))
+        if (!this.#latest) this.#end('lost', error instanceof CodedError ? error : hostFailure(error))
       }
       await pause(wait, signal)
     }
@@ -140,10 +140,10 @@ export class LiveFeed {
   #checkSilence(): void {
     const silence = performance.now() - this.#heardAt
     if (silence > silentMs || (!this.#latest && silence > firstWithinMs))
-      this.#end('lost', new ApiError('CLUSTER_TIMEOUT'))
+      this.#end('lost', new CodedError('CLUSTER_TIMEOUT'))
   }
 
-  #end(why: 'CONTAINER_NOT_FOUND' | 'lost', failure?: ApiError): void {
+  #end(why: 'CONTAINER_NOT_FOUND' | 'lost', failure?: CodedError): void {
     if (this.#why) return
     this.#why = why
     this.#forget()

@@ -7,7 +7,7 @@ import {
 import type { Db } from '../../db/database.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { realtimeConnections } from '../../policy/limits.ts'
 import { eventStreams } from '../../policy/timeouts.ts'
@@ -33,8 +33,8 @@ export class RealtimeLeases {
     const limits = { perUser: this.#max('perUser'), perApp: this.#max('perApp') }
     // One at a time: those that wait for a lock in the database would hold a connection each.
     const outcome = await this.#takes.run('', () => takeStreamLease(this.#db, lease, limits))
-    if (outcome === 'user full') throw new ApiError('REALTIME_MAX_CONNECTIONS')
-    if (outcome === 'app full') throw new ApiError('REALTIME_MAX_CONNECTIONS_APP')
+    if (outcome === 'user full') throw new CodedError('REALTIME_MAX_CONNECTIONS')
+    if (outcome === 'app full') throw new CodedError('REALTIME_MAX_CONNECTIONS_APP')
     this.#held.set(lease.id, lease)
     return lease.id
   }

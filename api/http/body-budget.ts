@@ -1,5 +1,5 @@
 import { type BodyBudgetTerms, freeBodyBytes } from '../../policy/body-budgets.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 
 /**
  * Bounds the bytes of all large bodies that a process holds in memory, so that together they cannot exhaust it. They count as they
@@ -49,7 +49,7 @@ export class BodyCharge {
     this.#arrived += bytes
     const more = Math.max(0, this.#arrived - freeBodyBytes) - this.#taken
     if (more <= 0) return
-    if (!this.#take(more)) throw new ApiError('UPLOAD_BUSY', busy, 5)
+    if (!this.#take(more)) throw new CodedError('UPLOAD_BUSY', busy, 5)
     this.#taken += more
   }
 

@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { fileTooLarge, maxFileBytes } from '../../policy/apps/file-content.ts'
 import { denseJson, maxDeliveryValues } from '../../policy/body-budgets.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { type DeliveryReaders, deliveryReaders } from '../../policy/git/webhooks/app-events.ts'
 import { type InboundDelivery, payloadText } from '../../policy/git/webhooks/deliveries.ts'
 import { type BodyForm, parseBody } from './body.ts'
@@ -23,14 +23,14 @@ export interface DeliveryJob {
 
 export type BodyJob = JsonJob | DeliveryJob
 
-export type BodyReply = { value: unknown } | { refused: { code: ApiError['code']; message: string } }
+export type BodyReply = { value: unknown } | { refused: { code: CodedError['code']; message: string } }
 
 function parse({ bytes, form }: JsonJob): Record<string, unknown> {
   const { bytes: numbers, values } = measureBody(bytes)
   if (form.file && numbers > maxFileBytes) throw fileTooLarge()
   // Values are copied to the other thread one by one; the bytes of a file are transferred.
   if (values + (form.file ? 0 : numbers) > denseJson.maxValues)
-    throw new ApiError('INVALID_JSON_BODY', `A body must have at most ${denseJson.maxValues} values.`)
+    throw new CodedError('INVALID_JSON_BODY', `A body must have at most ${denseJson.maxValues} values.`)
   return parseBody(bytes, form)
 }
 
@@ -38,7 +38,7 @@ function read({ bytes, kind, inbound }: DeliveryJob): ReturnType<DeliveryReaders
   const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
   const text = payloadText(inbound.headers['content-type'], body)
   const measure = measureBody(Buffer.from(text ?? ''))
-  if (measure.values + measure.bytes > maxDeliveryValues) throw new ApiError('PAYLOAD_TOO_LARGE')
+  if (measure.values + measure.bytes > maxDeliveryValues) throw new CodedError('PAYLOAD_TOO_LARGE')
   return deliveryReaders[kind]({ ...inbound, body })
 }
 
@@ -46,7 +46,7 @@ function reply(job: BodyJob): BodyReply {
   try {
     return { value: 'form' in job ? parse(job) : read(job) }
   } catch (error) {
-    if (error instanceof ApiError) return { refused: { code: error.code, message: error.message } }
+    if (error instanceof CodedError) return { refused: { code: error.code, message: error.message } }
     throw error
   }
 }

@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { threadProgram } from '../../lib/thread-program.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import type { BodyForm } from './body.ts'
 import type { BodyJob, BodyReply, DeliveryJob } from './body-thread.ts'
 
@@ -30,12 +30,12 @@ export function readInThread(job: DeliveryJob, account: string, signal: AbortSig
 
 async function inThread(job: BodyJob, account: string, signal: AbortSignal): Promise<unknown> {
   const leave = await slots.enterUntil(account, signal).catch(() => {
-    throw new ApiError('INVALID_JSON_BODY', 'The client disconnected.')
+    throw new CodedError('INVALID_JSON_BODY', 'The client disconnected.')
   })
   try {
     const reply = await run(job)
     if ('value' in reply) return reply.value
-    throw new ApiError(reply.refused.code, reply.refused.message)
+    throw new CodedError(reply.refused.code, reply.refused.message)
   } finally {
     leave()
   }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isStorable } from '../../lib/storable-text.ts'
 import { fileContent } from '../../policy/apps/file-content.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import type { BodyCharge } from './body-budget.ts'
 import { watchPace } from './pace.ts'
 
@@ -13,8 +13,8 @@ const bodyDeadlineMs = 30_000
 export function admitBody(request: IncomingMessage, maxBytes: number): void {
   const encoding = request.headers['content-encoding']
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity')
-    throw new ApiError('INVALID_CONTENT_TYPE', 'Compressed request bodies are not accepted.')
-  if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw new ApiError('PAYLOAD_TOO_LARGE')
+    throw new CodedError('INVALID_CONTENT_TYPE', 'Compressed request bodies are not accepted.')
+  if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw new CodedError('PAYLOAD_TOO_LARGE')
 }
 
 /** Matches it among several expectations too, as Node does. */
@@ -41,21 +41,21 @@ export function readBody(request: IncomingMessage, maxBytes: number, large?: Lar
   const chunks: Buffer[] = []
   let size = 0
   return new Promise((resolve, reject) => {
-    const torn = () => done(new ApiError('INVALID_JSON_BODY', 'The body did not arrive completely.'))
+    const torn = () => done(new CodedError('INVALID_JSON_BODY', 'The body did not arrive completely.'))
     const timer = setTimeout(torn, bodyDeadlineMs)
     const stopWatch = large && watchPace(request, torn, large.pace)
     const whole = () => done()
     const take = (chunk: Buffer) => {
       size += chunk.length
-      if (size > maxBytes) return done(new ApiError('PAYLOAD_TOO_LARGE'))
+      if (size > maxBytes) return done(new CodedError('PAYLOAD_TOO_LARGE'))
       try {
         large?.charge.add(chunk.length)
       } catch (refusal) {
-        return done(refusal as ApiError)
+        return done(refusal as CodedError)
       }
       chunks.push(chunk)
     }
-    function done(refusal?: ApiError): void {
+    function done(refusal?: CodedError): void {
       clearTimeout(timer)
       stopWatch?.()
       request.off('data', take).off('end', whole).off('close', torn)
@@ -93,9 +93,9 @@ function parseObject(bytes: Uint8Array): Record<string, unknown> {
   try {
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   } catch {
-    throw new ApiError('INVALID_JSON_BODY')
+    throw new CodedError('INVALID_JSON_BODY')
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new ApiError('INVALID_JSON_BODY')
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new CodedError('INVALID_JSON_BODY')
   return value as Record<string, unknown>
 }
 
@@ -104,7 +104,8 @@ function sanitize(root: object, anyName: boolean): void {
   const open: [object, number][] = [[root, 1]]
   for (let next = open.pop(); next; next = open.pop()) {
     const [value, depth] = next
-    if (depth > maxDepth) throw new ApiError('INVALID_JSON_BODY', `The body is nested deeper than ${maxDepth} levels.`)
+    if (depth > maxDepth)
+      throw new CodedError('INVALID_JSON_BODY', `The body is nested deeper than ${maxDepth} levels.`)
     if (!anyName && Object.hasOwn(value, '__proto__')) Reflect.deleteProperty(value, '__proto__')
     for (const child of Object.values(value))
       if (typeof child === 'object' && child !== null) open.push([child, depth + 1])

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { CommitInDoubt } from '../../db/commits-in-doubt.ts'
 import { isUnavailable, sqlState } from '../../db/database.ts'
 import { aiFailure, maxRetrySeconds } from '../../policy/ai/ai-refusal.ts'
-import { ApiError, errorOn, inDoubt, shownCode, type Wire } from '../../policy/errors.ts'
+import { CodedError, errorOn, inDoubt, shownCode, type Wire } from '../../policy/errors.ts'
 
 export interface Reply {
   status: number
@@ -35,7 +35,7 @@ export function plainJson(value: unknown, headers: Record<string, string> = {}):
 }
 
 /** The envelope of a refusal. `terse` omits the message, for codes that are answered with status and code only (contract 1.2). */
-export function failure(error: ApiError, options: { status?: number; terse?: boolean; wire?: Wire } = {}): Reply {
+export function failure(error: CodedError, options: { status?: number; terse?: boolean; wire?: Wire } = {}): Reply {
   const { wire = 'management', terse = false } = options
   const onWire = errorOn(error, wire)
   const { status = onWire.status } = options
@@ -51,13 +51,13 @@ export function failure(error: ApiError, options: { status?: number; terse?: boo
 }
 
 /** Turns anything thrown into a refusal with a code of the catalogue. The cause of a 500 is never sent. */
-export function toApiError(thrown: unknown): ApiError {
-  if (thrown instanceof ApiError) return thrown
+export function toCodedError(thrown: unknown): CodedError {
+  if (thrown instanceof CodedError) return thrown
   if (thrown instanceof CommitInDoubt) return inDoubt()
-  if (isUnavailable(thrown)) return new ApiError('DATABASE_UNAVAILABLE', undefined, 2)
+  if (isUnavailable(thrown)) return new CodedError('DATABASE_UNAVAILABLE', undefined, 2)
   // A NUL, a lone surrogate or an impossible date that no schema caught and Postgres refuses.
-  if (['22021', '22P05', '22P02', '22007', '22008'].includes(sqlState(thrown))) return new ApiError('INVALID_INPUT')
-  return new ApiError('INTERNAL_SERVER_ERROR')
+  if (['22021', '22P05', '22P02', '22007', '22008'].includes(sqlState(thrown))) return new CodedError('INVALID_INPUT')
+  return new CodedError('INTERNAL_SERVER_ERROR')
 }
 
 /** Statuses whose answers have neither a body nor a Content-Length. */

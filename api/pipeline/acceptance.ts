@@ -3,7 +3,7 @@ import { confirmOperation, isOperationStored, undoOperation } from '../../db/acc
 import { type Db, isUnavailable, isWithoutEffect, transactionWithRetries, withRetries } from '../../db/database.ts'
 import { withTimeout } from '../../lib/async/timeout.ts'
 import { acceptance } from '../../policy/acceptance.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import type { CoreServices } from './core-services.ts'
 
 /** What a transaction stored. Without an operation there is nothing to confirm. */
@@ -74,7 +74,7 @@ async function confirmed<T extends Stored>(
   const confirming = () => confirm(operationId)
   const isConfirmed = await poll(confirming, answerBy)
   // The process was suspended for so long that the operation was undone, or the application was deleted.
-  if (isConfirmed === false) throw new ApiError('DATABASE_UNAVAILABLE')
+  if (isConfirmed === false) throw new CodedError('DATABASE_UNAVAILABLE')
   // It is on disk, so the answer is success; the confirmation is repeated until Postgres has received it.
   if (isConfirmed === undefined)
     void poll(confirming, Number.POSITIVE_INFINITY).then(

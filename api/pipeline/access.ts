@@ -9,7 +9,7 @@ import { type Permission, permits, type Role } from '../../policy/accounts/permi
 import { closedToLimitedKeys, covers, type Scope } from '../../policy/accounts/scopes.ts'
 import { lostWith } from '../../policy/apps/app-problems.ts'
 import { databaseLostWith } from '../../policy/databases/database-problems.ts'
-import { ApiError, type ErrorCode } from '../../policy/errors.ts'
+import { CodedError, type ErrorCode } from '../../policy/errors.ts'
 import { resourceIdPattern } from '../../policy/ids.ts'
 import type { Exchange } from '../http/exchange.ts'
 import { type Authenticate, type Caller, callerFor } from './authenticate.ts'
@@ -36,18 +36,19 @@ export interface ScopeAuth {
  */
 export function checkScope(caller: Caller, auth: Exclude<Auth, 'public'>): void {
   if (caller.kind === 'upload-token') {
-    if (auth === 'session' || !auth.uploadToken) throw new ApiError('UPLOAD_TOKEN_NOT_ALLOWED')
+    if (auth === 'session' || !auth.uploadToken) throw new CodedError('UPLOAD_TOKEN_NOT_ALLOWED')
   } else if (auth === 'session') {
-    if (caller.kind !== 'session') throw new ApiError('ACCESS_DENIED', 'This requires a session token, not an API key.')
+    if (caller.kind !== 'session')
+      throw new CodedError('ACCESS_DENIED', 'This requires a session token, not an API key.')
   } else if (!covers(caller.scopes, auth.scope) && !(auth.orScope && covers(caller.scopes, auth.orScope))) {
-    throw new ApiError(
+    throw new CodedError(
       'MISSING_SCOPE',
       auth.scope ? `The API key lacks the scope ${auth.scope}.` : 'This requires a key with full access.',
     )
   } else {
     const closed = caller.resources !== null && closedToLimitedKeys(auth.scope)
     if (closed)
-      throw new ApiError('RESOURCE_NOT_ALLOWED', `A key that is limited to certain applications cannot ${closed}.`)
+      throw new CodedError('RESOURCE_NOT_ALLOWED', `A key that is limited to certain applications cannot ${closed}.`)
   }
 }
 
@@ -88,12 +89,12 @@ export async function reauthenticate(
  */
 export async function accessApp(db: Db, caller: Caller, idInPath: string, permission: Permission): Promise<Access> {
   const [, appId, workspaceId] = resourceIdPattern.exec(idInPath) ?? []
-  if (!appId) throw new ApiError('APP_NOT_FOUND')
-  if (!coversResource(caller, appId)) throw new ApiError('RESOURCE_NOT_ALLOWED')
+  if (!appId) throw new CodedError('APP_NOT_FOUND')
+  if (!coversResource(caller, appId)) throw new CodedError('RESOURCE_NOT_ALLOWED')
   const own = workspaceId === undefined ? await ownApp(db, caller, appId) : undefined
   const access = own ?? (await findSharedApp(db, caller.user.id, appId, workspaceId ?? null))
-  if (!access) throw new ApiError('APP_NOT_FOUND', await failureOfCreation(db, caller, appId))
-  if (!permits(access.role, permission)) throw new ApiError('PERMISSION_DENIED')
+  if (!access) throw new CodedError('APP_NOT_FOUND', await failureOfCreation(db, caller, appId))
+  if (!permits(access.role, permission)) throw new CodedError('PERMISSION_DENIED')
   return access
 }
 
@@ -103,7 +104,7 @@ export async function accessApp(db: Db, caller: Caller, idInPath: string, permis
  */
 export async function accessStill(trx: Db, caller: Caller, idInPath: string, permission: Permission): Promise<Access> {
   const user = await findUser(trx, caller.user.id)
-  if (!user || user.blocked_at) throw new ApiError('ACCESS_DENIED')
+  if (!user || user.blocked_at) throw new CodedError('ACCESS_DENIED')
   return accessApp(trx, caller, idInPath, permission)
 }
 
@@ -113,12 +114,12 @@ export async function accessStill(trx: Db, caller: Caller, idInPath: string, per
  */
 async function ownDatabase(db: Db, caller: Caller, idInPath: string): Promise<DatabaseRow> {
   const [, id, workspaceId] = resourceIdPattern.exec(idInPath) ?? []
-  if (!id) throw new ApiError('DATABASE_NOT_FOUND')
-  if (!coversResource(caller, id)) throw new ApiError('RESOURCE_NOT_ALLOWED')
+  if (!id) throw new CodedError('DATABASE_NOT_FOUND')
+  if (!coversResource(caller, id)) throw new CodedError('RESOURCE_NOT_ALLOWED')
   const database = workspaceId === undefined ? await findDatabase(db, caller.user.id, id) : undefined
   if (database) return database
   const failure = workspaceId === undefined ? await failedCreation(db, caller.user.id, id, 'database') : undefined
-  throw new ApiError(
+  throw new CodedError(
     'DATABASE_NOT_FOUND',
     failure && `The database could not be created. ${failure.code}: ${failure.message}`,
   )
@@ -153,5 +154,5 @@ async function ownApp(db: Db, caller: Caller, appId: string): Promise<Access | u
 export function assertNotLost(hosted: Pick<AppRow, 'lost_with'> | Pick<DatabaseRow, 'lost_with' | 'engine'>): void {
   const { lost_with: hostId } = hosted
   if (hostId === null) return
-  throw new ApiError('CLUSTER_UNAVAILABLE', 'engine' in hosted ? databaseLostWith(hostId) : lostWith(hostId))
+  throw new CodedError('CLUSTER_UNAVAILABLE', 'engine' in hosted ? databaseLostWith(hostId) : lostWith(hostId))
 }

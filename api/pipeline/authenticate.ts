@@ -7,7 +7,7 @@ import { checkKey, credentialHash, issuedTo } from '../../policy/accounts/creden
 import { type Plan, type Plans, planOf } from '../../policy/accounts/plans.ts'
 import type { Scope } from '../../policy/accounts/scopes.ts'
 import { readSession, sessionKey } from '../../policy/accounts/sessions.ts'
-import { ApiError, type ErrorCode } from '../../policy/errors.ts'
+import { CodedError, type ErrorCode } from '../../policy/errors.ts'
 import { isIssuedToken, isUploadToken, uploadTokenSecret } from '../../policy/objects/uploads/upload-tokens.ts'
 import { credentialBelievedMs } from '../../policy/timeouts.ts'
 import type { Exchange } from '../http/exchange.ts'
@@ -29,7 +29,7 @@ export interface Caller {
 }
 
 /** The credential is valid but its account is blocked, which most endpoints do not reveal. */
-class AccountBlocked extends ApiError {
+class AccountBlocked extends CodedError {
   constructor() {
     super('ACCESS_DENIED')
   }
@@ -69,7 +69,7 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
     const caller = name !== undefined && !guesses.refuses(address, name, now) ? await find() : undefined
     if (caller) return caller
     guesses.miss(address, name, now)
-    throw new ApiError('ACCESS_DENIED')
+    throw new CodedError('ACCESS_DENIED')
   }
 
   async function byKey(credential: string, address: string): Promise<Caller> {
@@ -115,7 +115,7 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
 
   return (request, address) => {
     const credential = credentialOf(request)
-    if (credential === undefined) return Promise.reject(new ApiError('ACCESS_DENIED'))
+    if (credential === undefined) return Promise.reject(new CodedError('ACCESS_DENIED'))
     const now = performance.now()
     if (now - cachedSince > credentialBelievedMs) {
       cached = new Map()
@@ -146,7 +146,7 @@ export async function callerFor(
 ): Promise<Caller> {
   return authenticate(request, address).catch(refusal => {
     const isDeclared = refusal instanceof AccountBlocked && errors?.includes('ACCOUNT_BLOCKED')
-    throw isDeclared ? new ApiError('ACCOUNT_BLOCKED') : refusal
+    throw isDeclared ? new CodedError('ACCOUNT_BLOCKED') : refusal
   })
 }
 

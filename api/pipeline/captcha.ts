@@ -2,7 +2,7 @@ import { hasSolvedCaptcha, type SolvedCaptcha, spendCaptcha } from '../../db/acc
 import type { Db } from '../../db/database.ts'
 import { type CaptchaWidget, captchaSeconds } from '../../policy/accounts/captcha.ts'
 import { credentialHash } from '../../policy/accounts/credentials.ts'
-import { ApiError, type ErrorCode } from '../../policy/errors.ts'
+import { CodedError, type ErrorCode } from '../../policy/errors.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { Caller } from './authenticate.ts'
 import type { CoreServices } from './core-services.ts'
@@ -26,7 +26,7 @@ export async function checkCaptcha(
 ): Promise<void> {
   if (kind !== 'session' || !asksCaptcha(address)) return
   // Looked up each time: the cached caller of another process does not know what was solved a moment ago.
-  if (!(await hasSolvedCaptcha(db, user.credential_id, address))) throw new ApiError('CAPTCHA_REQUIRED')
+  if (!(await hasSolvedCaptcha(db, user.credential_id, address))) throw new CodedError('CAPTCHA_REQUIRED')
 }
 
 /** The widget for visitors from this address; undefined if their country needs no captcha. */
@@ -40,8 +40,8 @@ export async function verifyAnswer(
   answer: string | undefined,
   address: string,
 ): Promise<Pick<SolvedCaptcha, 'answerHash' | 'address'>> {
-  if (!answer) throw new ApiError('CAPTCHA_REQUIRED')
-  if (!captcha) throw new ApiError('VALIDATION_FAILED', 'No captcha is set up on this platform.')
+  if (!answer) throw new CodedError('CAPTCHA_REQUIRED')
+  if (!captcha) throw new CodedError('VALIDATION_FAILED', 'No captcha is set up on this platform.')
   const solvedAt = await captcha.solvedAt(answer, address, AbortSignal.timeout(timeoutMs))
   if (!solvedAt || Date.now() - solvedAt.getTime() > captchaSeconds * 1000) throw notGood()
   return { answerHash: credentialHash(answer), address }
@@ -52,5 +52,5 @@ export async function spend(db: Db, captcha: SolvedCaptcha): Promise<void> {
   if (!(await spendCaptcha(db, captcha))) throw notGood()
 }
 
-const notGood = (): ApiError =>
-  new ApiError('CAPTCHA_REQUIRED', 'The captcha was not solved, was already used, or has expired. Solve a new one.')
+const notGood = (): CodedError =>
+  new CodedError('CAPTCHA_REQUIRED', 'The captcha was not solved, was already used, or has expired. Solve a new one.')

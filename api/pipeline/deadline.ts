@@ -1,5 +1,5 @@
 import { withTimeout } from '../../lib/async/timeout.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { databaseTimeouts } from '../../policy/timeouts.ts'
 
 /**
@@ -8,5 +8,5 @@ import { databaseTimeouts } from '../../policy/timeouts.ts'
  */
 export function withinDeadline<T>(work: Promise<T>, since = performance.now()): Promise<T> {
   const left = since + databaseTimeouts.admissionMs - performance.now()
-  return withTimeout(work, Math.max(0, left), () => new ApiError('DATABASE_UNAVAILABLE', undefined, 2))
+  return withTimeout(work, Math.max(0, left), () => new CodedError('DATABASE_UNAVAILABLE', undefined, 2))
 }

@@ -3,7 +3,7 @@ import type { AppRow } from '../../db/apps/apps.ts'
 import type { DatabaseRow } from '../../db/databases/database-rows.ts'
 import type { Role } from '../../policy/accounts/permissions.ts'
 import { closedToLimitedKeys } from '../../policy/accounts/scopes.ts'
-import { type ApiError, codeOn, type ErrorCode, type Wire } from '../../policy/errors.ts'
+import { type CodedError, codeOn, type ErrorCode, type Wire } from '../../policy/errors.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { JsonText, Reply } from '../http/respond.ts'
 import type { Services } from '../services.ts'
@@ -76,9 +76,9 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   /** A POST that changes nothing of the account: the audit record does not list it. */
   changesNothing?: true
   /** Hears of each refusal of a request that was admitted, unless its caller has left. Must not throw. */
-  onRefusal?(caller: Caller, refusal: ApiError, services: Services): void
+  onRefusal?(caller: Caller, refusal: CodedError, services: Services): void
   /** Renders a refusal on a wire that is not JSON. */
-  refusal?(error: ApiError): Reply
+  refusal?(error: CodedError): Reply
   /** What it throws in addition to `commonErrors`. */
   errors?: readonly ErrorCode[]
   /** Codes whose status differs from the catalogue's here (contract 10.2). */

@@ -11,9 +11,9 @@ import {
 } from '../../db/idempotency.ts'
 import { findOperation } from '../../db/operations/operations.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import type { Exchange } from '../http/exchange.ts'
-import { toApiError } from '../http/respond.ts'
+import { toCodedError } from '../http/respond.ts'
 import type { Caller } from './authenticate.ts'
 
 /** Statuses that say nothing about the request itself, so that the next try deserves a new answer (contract 1.20). */
@@ -37,7 +37,7 @@ export function idempotencyKeyOf({ request }: Exchange): string | undefined {
   const key = request.headers['idempotency-key']
   if (key === undefined) return undefined
   if (typeof key !== 'string' || !/^[\x20-\x7e]{1,255}$/.test(key))
-    throw new ApiError('INVALID_PARAMETERS', 'Idempotency-Key must be 1 to 255 printable characters.')
+    throw new CodedError('INVALID_PARAMETERS', 'Idempotency-Key must be 1 to 255 printable characters.')
   return key
 }
 
@@ -64,10 +64,10 @@ interface RequestOfKey {
 }
 
 /**
- * Runs `work` in one transaction that also stores the answer it resolves to. An ApiError as the answer is what repeated requests get
+ * Runs `work` in one transaction that also stores the answer it resolves to. An CodedError as the answer is what repeated requests get
  * until the whole request has its own. `run` replaces `transaction`, as `accept` does for operations.
  */
-export type InTransaction<T> = <R extends { answer: T | ApiError }>(
+export type InTransaction<T> = <R extends { answer: T | CodedError }>(
   work: (trx: Db) => Promise<R>,
   run?: (work: (trx: Db) => Promise<R>) => Promise<R>,
 ) => Promise<R>
@@ -105,21 +105,21 @@ export async function oncePerKey<T extends object>(
   if (key === undefined) return steps(withoutKey(db))
   const request: KeyedRequest = { ...ownerOf(caller, includesPins), key, route, fingerprint }
   const earlier = await claimed(db, request, untilEnd)
-  if (earlier.state === 'running') throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
-  if (earlier.state === 'reused') throw new ApiError('IDEMPOTENCY_KEY_REUSED')
+  if (earlier.state === 'running') throw new CodedError('IDEMPOTENCY_IN_PROGRESS')
+  if (earlier.state === 'reused') throw new CodedError('IDEMPOTENCY_KEY_REUSED')
   if (earlier.state === 'answered') {
     const { status, body, headers } = earlier.answer
     Object.assign(exchange.headers, headers, { 'Idempotent-Replayed': 'true' })
     if (status === 200) return body as T
-    throw new ApiError(body.code as ApiError['code'], body.message as string)
+    throw new CodedError(body.code as CodedError['code'], body.message as string)
   }
   /** What a transaction has stored. */
-  let committed: T | ApiError | undefined
-  const store = async (trx: Db, answer: T | ApiError) => {
+  let committed: T | CodedError | undefined
+  const store = async (trx: Db, answer: T | CodedError) => {
     const { headers } = exchange
     // Otherwise this request stalled for so long that it was given up, and another one holds the key.
     if (!(await storeAnswer(trx, request, { ...answerOf(answer), headers })))
-      throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
+      throw new CodedError('IDEMPOTENCY_IN_PROGRESS')
   }
   const inTransaction: InTransaction<T> = async (work, run = work => transaction(db, work)) => {
     const result = await run(async trx => {
@@ -132,10 +132,10 @@ export async function oncePerKey<T extends object>(
   }
   try {
     const answer = await steps(inTransaction)
-    if (!committed || committed instanceof ApiError) await store(db, answer)
+    if (!committed || committed instanceof CodedError) await store(db, answer)
     return answer
   } catch (thrown) {
-    const refusal = toApiError(thrown)
+    const refusal = toCodedError(thrown)
     const { status } = refusal
     // A key that cannot be released is given up after a while; the answer is the same.
     if (status >= 500 || transientStatuses.includes(status))
@@ -154,7 +154,7 @@ export function withoutKey<T>(db: Db): InTransaction<T> {
 }
 
 const answerOf = (answer: object): Pick<StoredAnswer, 'status' | 'body'> =>
-  answer instanceof ApiError
+  answer instanceof CodedError
     ? { status: answer.status, body: { code: answer.code, message: answer.message } }
     : { status: 200, body: answer as Record<string, unknown> }
 

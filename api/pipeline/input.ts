@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { bodyBudgets, jsonBodyBytes } from '../../policy/body-budgets.ts'
-import { ApiError, type ErrorCode, isErrorCode } from '../../policy/errors.ts'
+import { CodedError, type ErrorCode, isErrorCode } from '../../policy/errors.ts'
 import { networkOf } from '../http/address.ts'
 import { admitBody, inviteBody, parseBody, readBody, unstorableAt } from '../http/body.ts'
 import { BodyBudget } from '../http/body-budget.ts'
@@ -25,7 +25,7 @@ export async function takeBody(endpoint: Endpoint, exchange: Exchange, userId: s
   const { request, response } = exchange
   const { body, upload, maxBodyBytes = upload?.maxBytes ?? jsonBodyBytes.most } = endpoint
   if (request.method === 'GET') return undefined
-  if (upload && Number(request.headers['content-length'] ?? 0) > maxBodyBytes) throw new ApiError(upload.tooLarge)
+  if (upload && Number(request.headers['content-length'] ?? 0) > maxBodyBytes) throw new CodedError(upload.tooLarge)
   admitBody(request, maxBodyBytes)
   if (!body) return undefined
   const { 'content-length': length, 'transfer-encoding': chunked } = request.headers
@@ -66,15 +66,15 @@ function accept(schema: z.ZodObject, value: Record<string, unknown>): unknown {
       ([name]) => !(schema.shape[name] as z.ZodType).meta()?.checksTexts,
     )
     const unstorable = unstorableAt(Object.fromEntries(checkedHere))
-    if (unstorable) throw new ApiError(codeOfField(schema, value, unstorable) ?? 'INVALID_INPUT')
+    if (unstorable) throw new CodedError(codeOfField(schema, value, unstorable) ?? 'INVALID_INPUT')
     return parsed.data
   }
   const [issue] = parsed.error.issues
-  if (issue && isErrorCode(issue.message)) throw new ApiError(issue.message)
+  if (issue && isErrorCode(issue.message)) throw new CodedError(issue.message)
   const path = (issue?.path ?? []).map(String)
-  if (path.length > 0 && unstorableAt(valueAt(value, path))) throw new ApiError('INVALID_INPUT')
+  if (path.length > 0 && unstorableAt(valueAt(value, path))) throw new CodedError('INVALID_INPUT')
   const field = path.join('.')
-  throw new ApiError('INVALID_PARAMETERS', field && `The parameter "${field}" is missing or invalid.`)
+  throw new CodedError('INVALID_PARAMETERS', field && `The parameter "${field}" is missing or invalid.`)
 }
 
 /** The schema's code for a value that no field accepts; undefined if the field has none. A field that was sent is never called missing. */

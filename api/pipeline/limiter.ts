@@ -1,7 +1,7 @@
 import type { Db } from '../../db/database.ts'
 import { type CounterState, countRequest, countRequests, startBlock } from '../../db/limits.ts'
 import type { Counter } from '../../policy/counters.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 
 interface Excess {
   counter: Counter
@@ -59,7 +59,7 @@ export class Limiter {
     if (!refusal) return
     this.#remember(refusal)
     await Promise.all(exceeded(counters, standings).map(counter => startBlock(this.#db, counter)))
-    throw new ApiError(refusal.counter.code, undefined, Math.max(1, Math.ceil(refusal.waitMs / 1000)))
+    throw new CodedError(refusal.counter.code, undefined, Math.max(1, Math.ceil(refusal.waitMs / 1000)))
   }
 
   /** Whether one of these budgets has refused a request of this process, and may still refuse the next one. */
@@ -135,7 +135,7 @@ export class Counting {
 }
 
 const isLimit = (error: unknown): boolean =>
-  error instanceof ApiError && (error.code === 'RATE_LIMIT' || error.code === 'KEEP_CALM')
+  error instanceof CodedError && (error.code === 'RATE_LIMIT' || error.code === 'KEEP_CALM')
 
 function exceeded(counters: readonly Counter[], standings: readonly CounterState[]): Counter[] {
   return counters.filter(counter => {

@@ -1,9 +1,9 @@
 import { countersOf, ownCounters } from '../../policy/counters.ts'
-import { ApiError, codeOn } from '../../policy/errors.ts'
+import { CodedError, codeOn } from '../../policy/errors.ts'
 import { type Limit, limits } from '../../policy/limits.ts'
 import { networkOf } from '../http/address.ts'
 import type { Exchange } from '../http/exchange.ts'
-import { failure, JsonText, plainJson, type Reply, streamed, success, toApiError } from '../http/respond.ts'
+import { failure, JsonText, plainJson, type Reply, streamed, success, toCodedError } from '../http/respond.ts'
 import type { Services } from '../services.ts'
 import { accessOf, reauthenticate } from './access.ts'
 import { audit } from './audit.ts'
@@ -46,8 +46,8 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, services: Se
     const thrown = (await limitBefore(admission, exchange)) ?? error
     if (admission.counting?.isRefused) admission = {}
     if (admission.caller && !exchange.response.destroyed)
-      endpoint.onRefusal?.(admission.caller, toApiError(thrown), services)
-    await audit(endpoint, admission, exchange, services, toApiError(thrown).code)
+      endpoint.onRefusal?.(admission.caller, toCodedError(thrown), services)
+    await audit(endpoint, admission, exchange, services, toCodedError(thrown).code)
     return withHeaders(refuse(endpoint, exchange, services, thrown), exchange.headers)
   } finally {
     exchange.release()
@@ -56,7 +56,7 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, services: Se
 
 async function admit(endpoint: Endpoint, exchange: Exchange, services: Services): Promise<Admission> {
   const { auth } = endpoint
-  if (!endpoint.uncounted && services.isBlocked(exchange.address)) throw new ApiError('COUNTRY_BLOCKED')
+  if (!endpoint.uncounted && services.isBlocked(exchange.address)) throw new CodedError('COUNTRY_BLOCKED')
   if (auth === 'public') {
     if (!endpoint.uncounted) await countingOf(endpoint, exchange, services).count()
     return {}
@@ -115,7 +115,7 @@ function countingOf(
 }
 
 function refuse(endpoint: Endpoint, exchange: Exchange, services: Services, thrown: unknown): Reply {
-  const error = toApiError(thrown)
+  const error = toCodedError(thrown)
   if (error !== thrown && !exchange.response.destroyed)
     services.log.error(
       { err: thrown, requestId: exchange.requestId, endpoint: endpoint.name, code: error.code },

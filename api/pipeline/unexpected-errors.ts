@@ -1,5 +1,5 @@
-import { ApiError, type ErrorCode } from '../../policy/errors.ts'
-import { toApiError } from '../http/respond.ts'
+import { CodedError, type ErrorCode } from '../../policy/errors.ts'
+import { toCodedError } from '../http/respond.ts'
 import type { CoreServices } from './core-services.ts'
 
 /** Runs `work`; an unexpected error is logged and becomes `code`. An unavailable database keeps its own code. */
@@ -11,8 +11,8 @@ export async function mapUnexpectedError<T>(
   try {
     return await work()
   } catch (thrown) {
-    if (toApiError(thrown).code !== 'INTERNAL_SERVER_ERROR') throw thrown
+    if (toCodedError(thrown).code !== 'INTERNAL_SERVER_ERROR') throw thrown
     log.error({ err: thrown, code }, 'unexpected error')
-    throw new ApiError(code)
+    throw new CodedError(code)
   }
 }

@@ -2,7 +2,7 @@ import { sqlState } from '../../db/database.ts'
 import { randomBytes } from '../../lib/random-bytes.ts'
 import { S3Error, s3ErrorOf } from '../../policy/s3/s3-errors.ts'
 import type { Exchange } from '../http/exchange.ts'
-import { type Reply, streamed, toApiError } from '../http/respond.ts'
+import { type Reply, streamed, toCodedError } from '../http/respond.ts'
 import type { RenderMalformed } from '../http/server.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
 import type { Services } from '../services.ts'
@@ -63,7 +63,7 @@ export const malformedS3: RenderMalformed = ({ requestId }) => ({
 /** A write into a bucket that was deleted meanwhile is refused by Postgres (migration 043). */
 function s3ErrorFrom(thrown: unknown): S3Error {
   if (thrown instanceof S3Error) return thrown
-  return sqlState(thrown) === foreignKeyViolation ? new S3Error('NoSuchBucket') : s3ErrorOf(toApiError(thrown))
+  return sqlState(thrown) === foreignKeyViolation ? new S3Error('NoSuchBucket') : s3ErrorOf(toCodedError(thrown))
 }
 
 const foreignKeyViolation = '23503'

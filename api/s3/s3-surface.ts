@@ -1,4 +1,4 @@
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { S3Error } from '../../policy/s3/s3-errors.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { Reply } from '../http/respond.ts'
@@ -45,7 +45,7 @@ async function served(
   exchange: Exchange,
   services: Services,
 ): Promise<Reply> {
-  if (services.isBlocked(exchange.address)) throw new ApiError('COUNTRY_BLOCKED')
+  if (services.isBlocked(exchange.address)) throw new CodedError('COUNTRY_BLOCKED')
   // A form has its signature in its fields, so it is admitted once they have arrived.
   if (isForm(request, address)) return postObject(request, address, exchange, services)
   const { call, operation } = await withinDeadline(admitted(request, address, exchange, services))

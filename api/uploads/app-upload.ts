@@ -1,5 +1,5 @@
 import { takeSlotLease } from '../../db/slot-leases.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { accountCaps } from '../../policy/request-caps.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
@@ -18,6 +18,6 @@ export async function receiveAppFile(
 ): Promise<Upload> {
   const lease = await takeSlotLease(services.db, `app-upload/${caller.user.id}`, accountCaps.appUploads)
   if (!lease)
-    throw new ApiError('KEEP_CALM', `${accountCaps.appUploads} uploads of this account are already in progress.`, 5)
+    throw new CodedError('KEEP_CALM', `${accountCaps.appUploads} uploads of this account are already in progress.`, 5)
   return withLease(services, lease, () => receiveFile(exchange, services, { ...reception, ownerId: caller.user.id }))
 }

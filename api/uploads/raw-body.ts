@@ -1,6 +1,6 @@
 import { PassThrough, type Transform } from 'node:stream'
 import { KiB } from '../../lib/bytes.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { inviteBody } from '../http/body.ts'
 import type { Exchange } from '../http/exchange.ts'
 import { watchPace } from '../http/pace.ts'
@@ -30,7 +30,7 @@ export async function receiveRaw(
   const giveUp = () => {
     cancel.abort()
     // A caller that waits for a small body waits for nothing else.
-    through.destroy(new ApiError('UPLOAD_ABORTED'))
+    through.destroy(new CodedError('UPLOAD_ABORTED'))
   }
   const lost = () => request.complete || giveUp()
   const stopWatch = watchPace(request, giveUp)

@@ -1,6 +1,6 @@
 import type { StorageCharge } from '../../db/objects/objects.ts'
 import { GiB } from '../../lib/bytes.ts'
-import { ApiError, Refusal } from '../../policy/errors.ts'
+import { CodedError, Refusal } from '../../policy/errors.ts'
 import { includedObjects } from '../../policy/objects/store-limits.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
 import type { Services } from '../services.ts'
@@ -42,7 +42,7 @@ export async function withReservedStorage<T>(
       ? write(nothing)
       : quota.charging({ ...limits, bytes: size - replaced, objects: 0 }, write))
   } catch (error) {
-    const isShort = error instanceof ApiError && error.code === 'STORAGE_QUOTA_EXCEEDED'
+    const isShort = error instanceof CodedError && error.code === 'STORAGE_QUOTA_EXCEEDED'
     if (!isShort || replaced === 0) throw error
     return adding()
   }

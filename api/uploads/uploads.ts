@@ -6,7 +6,7 @@ import type { StoredBody } from '../../activities/objects/port.ts'
 import * as segments from '../../db/objects/segments.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
-import { ApiError, type ErrorCode } from '../../policy/errors.ts'
+import { CodedError, type ErrorCode } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { requestCaps } from '../../policy/request-caps.ts'
 import { inviteBody } from '../http/body.ts'
@@ -72,7 +72,7 @@ export async function receiveFile(exchange: Exchange, services: Services, recept
   let bounds: FormBounds | undefined
   try {
     await new Promise<void>((resolve, reject) => {
-      const fail = (code: ErrorCode) => reject(new ApiError(code))
+      const fail = (code: ErrorCode) => reject(new CodedError(code))
       const lost = () => request.complete || fail('UPLOAD_ABORTED')
       form.on('file', (field, file, name, _encoding, mediaType) => {
         // Without a listener, the error of a stream that breaks off would be uncaught.
@@ -101,7 +101,7 @@ export async function receiveFile(exchange: Exchange, services: Services, recept
       request.pipe(form)
     })
     if (!upload)
-      throw new ApiError(reception.empty ?? 'INVALID_FILE', 'The form has no part named "file" with a file name.')
+      throw new CodedError(reception.empty ?? 'INVALID_FILE', 'The form has no part named "file" with a file name.')
     return await upload
   } catch (error) {
     request.unpipe(form)
@@ -139,7 +139,7 @@ export async function discard(
 function formOf(request: IncomingMessage): BusboyInstance {
   const type = request.headers['content-type']
   if (!type || !/^multipart\/form-data\s*;/i.test(type))
-    throw new ApiError('INVALID_CONTENT_TYPE', 'The body must be multipart/form-data.')
+    throw new CodedError('INVALID_CONTENT_TYPE', 'The body must be multipart/form-data.')
   try {
     return new Busboy({
       headers: { ...request.headers, 'content-type': type },
@@ -153,7 +153,7 @@ function formOf(request: IncomingMessage): BusboyInstance {
       },
     })
   } catch {
-    throw new ApiError('INVALID_CONTENT_TYPE', 'The multipart body has no boundary.')
+    throw new CodedError('INVALID_CONTENT_TYPE', 'The multipart body has no boundary.')
   }
 }
 
@@ -207,7 +207,7 @@ export async function storeBody(
   body.on('error', () => {})
   try {
     const bytes = smallBesideRow && (await smallBody(body))
-    if (bytes && bytes.length > maxBytes) throw new ApiError(tooLarge)
+    if (bytes && bytes.length > maxBytes) throw new CodedError(tooLarge)
     if (bytes) return { segmentId: newId(), bytes, ...factsOf(bytes) }
     const id = await services.segmentIds.take()
     segmentId = id
@@ -222,12 +222,12 @@ export async function storeBody(
     const late = error instanceof StoreTooSlow
     // A put that is given up may still publish its body: the allocated id stays until the sweep removes both.
     if (segmentId && !late) await discard(services, { segmentId })
-    if (error instanceof ApiError) throw error
-    if ((error as Error).name === 'BodyTooLarge') throw new ApiError(tooLarge)
+    if (error instanceof CodedError) throw error
+    if ((error as Error).name === 'BodyTooLarge') throw new CodedError(tooLarge)
     const { aborted } = cancel.signal
     if ((!aborted || late) && !isRefused?.())
       services.log.error({ err: error, segmentId }, 'an upload could not be stored')
-    throw new ApiError(aborted && !late ? 'UPLOAD_ABORTED' : unstored)
+    throw new CodedError(aborted && !late ? 'UPLOAD_ABORTED' : unstored)
   } finally {
     clearInterval(alive)
   }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { listRules, saveRules } from '../../db/objects/blob-rules.ts'
 import { tierOf } from '../../policy/accounts/plans.ts'
-import { ApiError, isErrorCode } from '../../policy/errors.ts'
+import { CodedError, isErrorCode } from '../../policy/errors.ts'
 import { assertOption } from '../../policy/objects/blob-options.ts'
 import {
   deletionDays,
@@ -61,9 +61,9 @@ const savedRules = z.object({
 })
 
 /** A refusal that names the rule at fault. */
-class RuleRefused extends ApiError {
+class RuleRefused extends CodedError {
   constructor(
-    refused: ApiError,
+    refused: CodedError,
     readonly prefix: string,
   ) {
     super(refused.code, refused.message)
@@ -116,7 +116,7 @@ export const saveUploadRules = blobEndpoint({
     const rules = body.rules.map(sent => parseRule(sent, caller))
     for (const [n, { prefix }] of rules.entries())
       if (rules.findIndex(other => other.prefix === prefix) < n)
-        throw new RuleRefused(new ApiError('INVALID_RULE_PREFIX', 'There are two rules for one prefix.'), prefix)
+        throw new RuleRefused(new CodedError('INVALID_RULE_PREFIX', 'There are two rules for one prefix.'), prefix)
     // The list replaces all rules of the account, so a limited key would remove rules of other folders.
     for (const { prefix } of await listRules(db, caller.user.id)) assertWithin(caller.prefixes, prefix)
     return { rules: (await saveRules(db, caller.user.id, rules)).map(ruleView) }
@@ -126,18 +126,18 @@ export const saveUploadRules = blobEndpoint({
 function assertCount({ planName }: Caller, count: number): void {
   const max = maxRules(tierOf(planName))
   if (count === 0 || count <= max) return
-  if (max === 0) throw new ApiError('UPGRADE_REQUIRED', 'Rules require a paid plan.')
-  throw new ApiError('TOO_MANY_RULES', `The plan allows ${max} rules.`)
+  if (max === 0) throw new CodedError('UPGRADE_REQUIRED', 'Rules require a paid plan.')
+  throw new CodedError('TOO_MANY_RULES', `The plan allows ${max} rules.`)
 }
 
 /** One rule as it was sent. Throws RuleRefused with the field's code. */
 function parseRule(sent: unknown, { planName, prefixes }: Caller): RuleFields {
-  if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) throw new ApiError('INVALID_RULES')
+  if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) throw new CodedError('INVALID_RULES')
   try {
     const parsed = rule.safeParse(sent)
     if (!parsed.success) {
       const [issue] = parsed.error.issues
-      throw new ApiError(issue && isErrorCode(issue.message) ? issue.message : 'INVALID_RULES')
+      throw new CodedError(issue && isErrorCode(issue.message) ? issue.message : 'INVALID_RULES')
     }
     const { prefix, ...fields } = parsed.data
     assertWithin(prefixes, prefix)
@@ -147,7 +147,7 @@ function parseRule(sent: unknown, { planName, prefixes }: Caller): RuleFields {
     return { prefix, private: visibility, expire, max_size, extensions, cache_control, delete_after_days }
   } catch (error) {
     const { prefix } = sent as { prefix?: unknown }
-    throw error instanceof ApiError && typeof prefix === 'string' ? new RuleRefused(error, prefix) : error
+    throw error instanceof CodedError && typeof prefix === 'string' ? new RuleRefused(error, prefix) : error
   }
 }
 
@@ -159,7 +159,7 @@ function assertPlan(fields: Omit<z.output<typeof rule>, 'prefix'>, planName: str
 }
 
 /** The answer contains the prefix of the rule at fault (contract 7.29). */
-function refusal(error: ApiError): Reply {
+function refusal(error: CodedError): Reply {
   const reply = failure(error, { wire: 'blob' })
   if (!(error instanceof RuleRefused)) return reply
   return { ...reply, body: JSON.stringify({ ...JSON.parse(String(reply.body)), prefix: error.prefix }) }

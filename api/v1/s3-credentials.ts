@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { s3PairOf } from '../../db/objects/s3-credentials.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { s3Access, s3Buckets, s3Region, s3Secret } from '../../policy/objects/s3-credentials.ts'
 import { isoTime } from '../pipeline/fields.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
@@ -25,10 +25,10 @@ export const getS3Credentials = blobEndpoint({
   }),
   errors: ['API_KEY_REQUIRED', 'INVALID_CREDENTIAL'],
   async handle({ caller }, { db, config }) {
-    if (caller.kind !== 'key') throw new ApiError('API_KEY_REQUIRED')
+    if (caller.kind !== 'key') throw new CodedError('API_KEY_REQUIRED')
     const { credential_id, credential_expires_at } = caller.user
     const pair = await s3PairOf(db, s3Secret(config.masterKey), credential_id)
-    if (!pair) throw new ApiError('INVALID_CREDENTIAL') // revoked since it was authenticated
+    if (!pair) throw new CodedError('INVALID_CREDENTIAL') // revoked since it was authenticated
     return {
       access_key_id: pair.accessKeyId,
       secret_access_key: pair.secretAccessKey,

@@ -1,6 +1,6 @@
 import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 
 const costBits = 15
 const blockSize = 8
@@ -39,7 +39,7 @@ function derive(password: string, salt: Buffer, bits: number): Promise<Buffer> {
 
 async function inSlot<T>(ownerId: string, work: () => Promise<T>): Promise<T> {
   const leavePlace = places.enterNow(ownerId)
-  if (!leavePlace) throw new ApiError('KEEP_CALM', undefined, 10)
+  if (!leavePlace) throw new CodedError('KEEP_CALM', undefined, 10)
   const leave = await slots.enter(ownerId)
   try {
     return await work()

@@ -7,7 +7,7 @@ import {
   revokeShare,
 } from '../../db/objects/shares.ts'
 import { signatureOf } from '../../lib/signed-text.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { shareIdPattern } from '../../policy/ids.ts'
 import { deriveKey } from '../../policy/keys.ts'
 import { assertOption } from '../../policy/objects/blob-options.ts'
@@ -101,9 +101,9 @@ export const deleteShare = blobEndpoint({
   async handle({ caller, body, exchange }, { db }) {
     exchange.resource = body.id
     const share = await findOwnShare(db, caller.user.id, body.id)
-    if (!share) throw new ApiError('SHARE_NOT_FOUND')
+    if (!share) throw new CodedError('SHARE_NOT_FOUND')
     assertWithin(caller.prefixes, share.key)
     const record = (trx: Db) => auditWithin(trx, 'shares.delete', { caller }, exchange)
-    if (!(await revokeShare(db, share.id, record))) throw new ApiError('SHARE_NOT_FOUND')
+    if (!(await revokeShare(db, share.id, record))) throw new CodedError('SHARE_NOT_FOUND')
   },
 })

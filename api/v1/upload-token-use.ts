@@ -2,7 +2,7 @@ import { CommitInDoubt } from '../../db/commits-in-doubt.ts'
 import { isUnavailable, isWithoutEffect } from '../../db/database.ts'
 import { returnUploadTokenUse, useUploadToken } from '../../db/objects/uploads/upload-tokens.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
 import type { Services } from '../services.ts'
 
@@ -12,7 +12,7 @@ import type { Services } from '../services.ts'
  */
 export async function withTokenUse<T>({ db }: Services, { uploadToken }: Caller, work: () => Promise<T>): Promise<T> {
   if (!uploadToken) return work()
-  if (!(await useUploadToken(db, uploadToken.id))) throw new ApiError('UPLOAD_TOKEN_USED')
+  if (!(await useUploadToken(db, uploadToken.id))) throw new CodedError('UPLOAD_TOKEN_USED')
   try {
     return await work()
   } catch (error) {

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { createUploadToken as insertUploadToken } from '../../db/objects/uploads/upload-tokens.ts'
 import { GiB } from '../../lib/bytes.ts'
 import { credentialHash } from '../../policy/accounts/credentials.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { assertOption, assertPaid } from '../../policy/objects/blob-options.ts'
 import { durationSeconds, shortExpirySeconds } from '../../policy/objects/object-expiry.ts'
@@ -109,8 +109,8 @@ export const createUploadToken = blobEndpoint({
 /** Throws the code with which an upload with these pins would be refused. A prefix that is not pinned is checked at the upload. */
 function assertMayPin(pins: UploadPins, { planName, prefixes }: Caller): void {
   assertPaid(planName)
-  if (Buffer.byteLength(JSON.stringify(pins)) > pinsBytes) throw new ApiError('UPLOAD_TOKEN_TOO_LARGE')
-  if (pins.allowed_extensions?.every(isBlockedType)) throw new ApiError('BLOCKED_FILE_TYPE')
+  if (Buffer.byteLength(JSON.stringify(pins)) > pinsBytes) throw new CodedError('UPLOAD_TOKEN_TOO_LARGE')
+  if (pins.allowed_extensions?.every(isBlockedType)) throw new CodedError('BLOCKED_FILE_TYPE')
   if (pins.prefix !== undefined) assertWithin(prefixes, pins.prefix && `${pins.prefix}/`)
   if (pins.expire !== undefined && (durationSeconds(pins.expire) ?? 0) < shortExpirySeconds)
     assertOption(planName, 'short-expiry')

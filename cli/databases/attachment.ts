@@ -14,7 +14,7 @@ import {
   databaseHostname,
 } from '../../policy/databases/connection-url.ts'
 import { databasePassword } from '../../policy/databases/passwords.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import type { Installation } from '../installation/installation.ts'
 import { recordAct } from '../ops/operator.ts'
 
@@ -83,7 +83,7 @@ export async function attachDatabase(
 async function assertPossible(db: Db, database: DatabaseRow, app: AppRow): Promise<void> {
   if (database.owner_id !== app.owner_id)
     throw new Error('The database and the application belong to different accounts: only one account can use both.')
-  if (app.language === 'static') throw new ApiError('STATIC_APP_ENV_NOT_SUPPORTED')
+  if (app.language === 'static') throw new CodedError('STATIC_APP_ENV_NOT_SUPPORTED')
   if (database.lost_with) throw new Error(`The database was lost with host ${database.lost_with}.`)
   if (database.desired_state === 'deleted') throw new Error('The database is being deleted.')
   const pending = await findNewPassword(db, database.id)

@@ -12,7 +12,7 @@ import { KiB } from '../../lib/bytes.ts'
 import { areDatabasesSuspended } from '../../policy/accounts/suspension.ts'
 import { diskMbFor } from '../../policy/apps/sizes.ts'
 import { databaseDomain, databaseHostname } from '../../policy/databases/connection-url.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { plansOf } from '../../workers/adapters/plans.ts'
 import type { Installation } from '../installation/installation.ts'
 import { laneState } from '../ops/lane.ts'
@@ -112,7 +112,7 @@ async function logEnd(read: () => Promise<string | null>): Promise<LogEnd> {
     if (text === null) return { why: 'its container is missing, so there is no log' }
     return { lines: text.trimEnd().split('\n').filter(Boolean).slice(-logLines) }
   } catch (error) {
-    if (!(error instanceof ApiError)) throw error
+    if (!(error instanceof CodedError)) throw error
     return { why: `its host does not answer (${error.code})` }
   }
 }

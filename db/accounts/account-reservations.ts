@@ -1,4 +1,4 @@
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { accountCaps } from '../../policy/request-caps.ts'
 import type { Db } from '../database.ts'
 
@@ -30,7 +30,7 @@ export async function assertMemory(
 ): Promise<void> {
   const freeMb = planMb - (await usedMemoryMb(db, ownerId))
   if (moreMb > freeMb)
-    throw new ApiError(
+    throw new CodedError(
       'INSUFFICIENT_MEMORY',
       `MEMORY requires ${moreMb} MB more; the plan has ${Math.max(0, freeMb)} MB left.`,
     )
@@ -47,7 +47,7 @@ export async function assertDisk(
   const { diskForMb } = await reservedBy(trx, ownerId)
   const freeMb = planMb * accountCaps.diskPerMemory - diskForMb
   if (moreMb > Math.max(0, freeMb))
-    throw new ApiError(
+    throw new CodedError(
       'INSUFFICIENT_MEMORY',
       `Disks stay as large as the most memory that an application or database has had: yours are those of ${diskForMb} MB. Delete what you no longer need.`,
     )

@@ -1,7 +1,7 @@
 import { newApiKey } from '../../policy/accounts/credentials.ts'
 import type { Scope } from '../../policy/accounts/scopes.ts'
 import { authorizationTerms } from '../../policy/accounts/sign-in-terms.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { type Db, transaction } from '../database.ts'
 import { announceAccess } from './accounts.ts'
 
@@ -89,22 +89,22 @@ export async function claimKey(
       ])
       .forUpdate()
       .first()
-    if (!row || row.decision === 'denied') throw new ApiError('INVALID_GRANT')
+    if (!row || row.decision === 'denied') throw new CodedError('INVALID_GRANT')
     const code = refusal(row)
     if (code) {
       await trx('authorizations').where({ code_hash: codeHash }).increment('attempts')
       return code // committed: the attempt is spent
     }
-    if (row.decision === null || row.user_id === null) throw new ApiError('AUTHORIZATION_PENDING')
+    if (row.decision === null || row.user_id === null) throw new CodedError('AUTHORIZATION_PENDING')
     // Serializes claims, so that each counts the keys of the others, and none gives a key to an account that is being blocked.
     const user = await trx('users').where({ id: row.user_id, blocked_at: null }).forUpdate().first('email')
-    if (!user) throw new ApiError('INVALID_GRANT')
+    if (!user) throw new CodedError('INVALID_GRANT')
     const claimed = await (row.key_id ? renewSecret(trx, masterKey, row) : createGrantedKey(trx, masterKey, row))
     if (typeof claimed === 'string') return claimed
     await record?.(trx, claimed)
     return { ...claimed, email: user.email }
   })
-  if (typeof outcome === 'string') throw new ApiError(outcome)
+  if (typeof outcome === 'string') throw new CodedError(outcome)
   return outcome
 }
 
@@ -140,7 +140,7 @@ async function renewSecret(trx: Db, masterKey: string, row: AuthorizationRow): P
     .whereRaw('now() <= ?::timestamptz + make_interval(secs => ?)', [row.claimed_at, authorizationTerms.graceSeconds])
     .update({ hash })
     .returning(['id', 'expires_at'])
-  if (!renewed) throw new ApiError('INVALID_GRANT')
+  if (!renewed) throw new CodedError('INVALID_GRANT')
   await announceAccess(trx, userId)
   return { keyId: renewed.id, key, userId, scopes: row.scopes, expiresAt: renewed.expires_at }
 }

@@ -1,7 +1,7 @@
 import { excessOf, type PlanUsage, planBelow } from '../../policy/accounts/downgrades.ts'
 import { type Plans, planOf } from '../../policy/accounts/plans.ts'
 import { downgradeTerms } from '../../policy/accounts/sign-in-terms.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { retentionTimes } from '../../policy/retention.ts'
 import { type Db, transaction } from '../database.ts'
@@ -30,8 +30,8 @@ export async function beginDowngrade(db: Db, plans: Plans, userId: string): Prom
   await transaction(db, async trx => {
     const { from, to } = await allowedStep(trx, plans, userId)
     const open = await openDowngrade(trx, userId)
-    if (open?.state === 'confirmed') throw new ApiError('CONFIRM_CODE_SENT', undefined, 5)
-    if (open && open.left_ms > 0) throw new ApiError('CONFIRM_CODE_SENT', undefined, Math.ceil(open.left_ms / 1000))
+    if (open?.state === 'confirmed') throw new CodedError('CONFIRM_CODE_SENT', undefined, 5)
+    if (open && open.left_ms > 0) throw new CodedError('CONFIRM_CODE_SENT', undefined, Math.ceil(open.left_ms / 1000))
     if (open) await end(trx, open, 'expired')
     const id = newId()
     await trx.raw(
@@ -61,13 +61,13 @@ export async function confirmDowngrade(
     .whereRaw('expires_at > now()')
     .increment('attempts')
     .returning('id')
-  if (!attempted || !isRight(attempted.id)) throw new ApiError('CONFIRM_CODE_INVALID')
+  if (!attempted || !isRight(attempted.id)) throw new CodedError('CONFIRM_CODE_INVALID')
   return transaction(db, async trx => {
     await allowedStep(trx, plans, userId)
     const confirmed = await trx('downgrades')
       .where({ id: attempted.id, state: 'pending' })
       .update({ state: 'confirmed', confirmed_at: trx.fn.now() })
-    if (confirmed === 0) throw new ApiError('CONFIRM_CODE_INVALID')
+    if (confirmed === 0) throw new CodedError('CONFIRM_CODE_INVALID')
     return attempted.id
   })
 }
@@ -136,14 +136,14 @@ async function allowedStep(trx: Db, plans: Plans, userId: string): Promise<{ fro
   const user: UserRow | undefined = await trx('users').where({ id: userId }).forUpdate().first()
   const from = user && planOf(plans, user, new Date()).name
   const to = from && planBelow(plans, from)
-  if (!to) throw new ApiError('DOWNGRADE_NOT_ALLOWED', 'There is no lower plan to go to.')
+  if (!to) throw new CodedError('DOWNGRADE_NOT_ALLOWED', 'There is no lower plan to go to.')
   const excess = excessOf(plans.get(to)!, await usageOf(trx, userId))
-  if (excess) throw new ApiError('DOWNGRADE_NOT_ALLOWED', excess)
+  if (excess) throw new CodedError('DOWNGRADE_NOT_ALLOWED', excess)
   return { from, to }
 }
 
 function unlessRefused(error: unknown): null {
-  if (error instanceof ApiError) return null
+  if (error instanceof CodedError) return null
   throw error
 }
 

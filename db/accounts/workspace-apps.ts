@@ -1,5 +1,5 @@
 import { type Role, roles } from '../../policy/accounts/permissions.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { workspaceApplications } from '../../policy/limits.ts'
 import { type AppRow, appColumns } from '../apps/apps.ts'
 import type { Db } from '../database.ts'
@@ -37,10 +37,11 @@ export async function findSharedApp(
  */
 export async function shareApp(trx: Db, { id, owner_id }: WorkspaceRow, appId: string): Promise<void> {
   // A concurrent deletion waits, or is waited for.
-  if (!(await trx('apps').where({ id: appId, owner_id }).forKeyShare().first('id'))) throw new ApiError('APP_NOT_FOUND')
+  if (!(await trx('apps').where({ id: appId, owner_id }).forKeyShare().first('id')))
+    throw new CodedError('APP_NOT_FOUND')
   const sharedIds = await sharedAppIds(trx, id)
-  if (sharedIds.includes(appId)) throw new ApiError('APP_ALREADY_IN_WORKSPACE')
-  if (sharedIds.length >= workspaceApplications) throw new ApiError('APPLICATIONS_LIMIT_REACHED')
+  if (sharedIds.includes(appId)) throw new CodedError('APP_ALREADY_IN_WORKSPACE')
+  if (sharedIds.length >= workspaceApplications) throw new CodedError('APPLICATIONS_LIMIT_REACHED')
   await trx('workspace_apps').insert({ workspace_id: id, app_id: appId })
 }
 
@@ -52,6 +53,6 @@ export async function sharedAppIds(db: Db, workspaceId: string): Promise<string[
 /** Members lose it with their next request. Throws APP_NOT_FOUND when it is not shared there. */
 export async function unshareApp(trx: Db, { id }: WorkspaceRow, appId: string): Promise<void> {
   const deletedRows = await trx('workspace_apps').where({ workspace_id: id, app_id: appId }).delete()
-  if (deletedRows === 0) throw new ApiError('APP_NOT_FOUND')
+  if (deletedRows === 0) throw new CodedError('APP_NOT_FOUND')
   await announceMembers(trx, id)
 }

@@ -1,6 +1,6 @@
 import { credentialHash } from '../../policy/accounts/credentials.ts'
 import type { MemberRole } from '../../policy/accounts/permissions.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { inviteCodeSeconds } from '../../policy/limits.ts'
 import { type Db, transaction } from '../database.ts'
@@ -41,11 +41,11 @@ export async function addMember(
     .where({ hash: credentialHash(code) })
     .where('expires_at', '>', trx.fn.now())
     .delete(['user_id'])
-  if (!invite) throw new ApiError('INVALID_CODE')
-  if (invite.user_id === owner_id) throw new ApiError('CANNOT_INVITE_OWNER')
+  if (!invite) throw new CodedError('INVALID_CODE')
+  if (invite.user_id === owner_id) throw new CodedError('CANNOT_INVITE_OWNER')
   const members: { user_id: string }[] = await trx('workspace_members').where({ workspace_id: id }).select('user_id')
-  if (members.some(({ user_id }) => user_id === invite.user_id)) throw new ApiError('MEMBER_ALREADY_ADDED')
-  if (members.length + 1 >= max) throw new ApiError('MEMBERS_LIMIT_REACHED')
+  if (members.some(({ user_id }) => user_id === invite.user_id)) throw new CodedError('MEMBER_ALREADY_ADDED')
+  if (members.length + 1 >= max) throw new CodedError('MEMBERS_LIMIT_REACHED')
   await trx('workspace_members').insert({ workspace_id: id, user_id: invite.user_id, role })
 }
 
@@ -70,12 +70,12 @@ export async function removeMember(db: Db, ownerId: string, workspaceId: string,
 }
 
 function rowOf(trx: Db, { workspace, memberId }: Membership) {
-  if (memberId === workspace.owner_id) throw new ApiError('CANNOT_EDIT_OWNER')
+  if (memberId === workspace.owner_id) throw new CodedError('CANNOT_EDIT_OWNER')
   return trx('workspace_members').where({ workspace_id: workspace.id, user_id: memberId })
 }
 
 function assertFound(changed: number): void {
-  if (changed === 0) throw new ApiError('MEMBER_NOT_FOUND')
+  if (changed === 0) throw new CodedError('MEMBER_NOT_FOUND')
 }
 
 /** Resolves to the id of its owner. Throws CANNOT_LEAVE_OWNER, and WORKSPACE_NOT_FOUND for non-members. */
@@ -83,7 +83,7 @@ export async function leaveWorkspace(db: Db, userId: string, id: string): Promis
   return transaction(db, async trx => {
     const left = await trx('workspace_members').where({ workspace_id: id, user_id: userId }).delete()
     const workspace = await trx('workspaces').where({ id }).first('owner_id')
-    if (left === 0) throw new ApiError(workspace?.owner_id === userId ? 'CANNOT_LEAVE_OWNER' : 'WORKSPACE_NOT_FOUND')
+    if (left === 0) throw new CodedError(workspace?.owner_id === userId ? 'CANNOT_LEAVE_OWNER' : 'WORKSPACE_NOT_FOUND')
     await announceAccess(trx, userId)
     return workspace.owner_id
   })

@@ -1,6 +1,6 @@
 import type { Role } from '../../policy/accounts/permissions.ts'
 import { type Plans, planOf } from '../../policy/accounts/plans.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { newWorkspaceId } from '../../policy/ids.ts'
 import type { AppRow } from '../apps/apps.ts'
 import { type Db, transaction } from '../database.ts'
@@ -33,11 +33,11 @@ export interface Workspace extends WorkspaceRow {
  */
 export async function createWorkspace(trx: Db, plans: Plans, ownerId: string, name: string): Promise<WorkspaceRow> {
   const owner: UserRow | undefined = await trx('users').where({ id: ownerId, blocked_at: null }).forUpdate().first()
-  if (!owner) throw new ApiError('WORKSPACE_CREATION_FAILED')
+  if (!owner) throw new CodedError('WORKSPACE_CREATION_FAILED')
   const { workspaces } = planOf(plans, owner, new Date()).plan
-  if (workspaces === 0) throw new ApiError('UPGRADE_REQUIRED')
+  if (workspaces === 0) throw new CodedError('UPGRADE_REQUIRED')
   const { count } = (await trx('workspaces').where({ owner_id: ownerId }).count().first()) ?? {}
-  if (Number(count) >= workspaces) throw new ApiError('WORKSPACE_LIMIT_REACHED')
+  if (Number(count) >= workspaces) throw new CodedError('WORKSPACE_LIMIT_REACHED')
   const [row] = await trx('workspaces').insert({ id: newWorkspaceId(), owner_id: ownerId, name }).returning('*')
   return row
 }
@@ -55,8 +55,8 @@ export async function lockOwnWorkspace(trx: Db, userId: string, id: string): Pro
     userId,
   })
   const row: WorkspaceRow | undefined = rows[0]
-  if (!row) throw new ApiError('WORKSPACE_NOT_FOUND')
-  if (row.owner_id !== userId) throw new ApiError('PERMISSION_DENIED')
+  if (!row) throw new CodedError('WORKSPACE_NOT_FOUND')
+  if (row.owner_id !== userId) throw new CodedError('PERMISSION_DENIED')
   return row
 }
 

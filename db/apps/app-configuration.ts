@@ -2,7 +2,7 @@ import { type Plans, planOf } from '../../policy/accounts/plans.ts'
 import { assertKeepsAddress } from '../../policy/apps/address-rules.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import { cpusFor, diskGrowth } from '../../policy/apps/sizes.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { hasRoom } from '../../policy/hosts/placement.ts'
 import { assertDisk, assertMemory } from '../accounts/account-reservations.ts'
 import { type Db, transaction } from '../database.ts'
@@ -122,6 +122,6 @@ async function reserveMore(
   await assertDisk(trx, { ownerId: app.owner_id, planMb: plan.memoryMb, moreMb })
   const host = (await lockCapacities(trx, diskMbPer256Mb)).find(candidate => candidate.id === app.host_id)
   if (!host || !hasRoom(host, { memoryMb: more, diskMb })) {
-    throw new ApiError('CLUSTER_SELECTION_FAILED', `The host ${app.host_id} has no room for ${more} MB more.`)
+    throw new CodedError('CLUSTER_SELECTION_FAILED', `The host ${app.host_id} has no room for ${more} MB more.`)
   }
 }

@@ -1,7 +1,7 @@
 import { type Plans, planOf } from '../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import { diskMbFor } from '../../policy/apps/sizes.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { placeApp } from '../../policy/hosts/placement.ts'
 import { newAppId } from '../../policy/ids.ts'
 import { accountCaps } from '../../policy/request-caps.ts'
@@ -49,20 +49,20 @@ export async function createApp(db: Db, creation: AppCreation): Promise<CreatedA
   try {
     return await transaction(db, trx => create(trx, creation))
   } catch (error) {
-    throw sqlState(error) === '23505' ? new ApiError('SUBDOMAIN_TAKEN') : error
+    throw sqlState(error) === '23505' ? new CodedError('SUBDOMAIN_TAKEN') : error
   }
 }
 
 async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {
   const { config, ownerId, segmentId } = creation
   await reserveMemory(trx, { ownerId, memoryMb: config.memoryMb, plans: creation.plans })
-  const hostId = await chooseHost(trx, config.memoryMb, creation.diskMbPer256Mb ?? 1024)
-  if (config.subdomain && (await subdomainTaken(trx, config.subdomain))) throw new ApiError('SUBDOMAIN_TAKEN')
+  const hostId = await chooseHost(trx, { ownerId, ...config }, creation.diskMbPer256Mb ?? 1024)
+  if (config.subdomain && (await subdomainTaken(trx, config.subdomain))) throw new CodedError('SUBDOMAIN_TAKEN')
   const attached = await segments.attachSegment(trx, segmentId, {
     size: creation.archiveBytes,
     sha256: creation.archiveSha256,
   })
-  if (!attached) throw new ApiError('FAILED_UPLOAD_DATA')
+  if (!attached) throw new CodedError('FAILED_UPLOAD_DATA')
   const [app] = await trx('apps').insert(rowOf(creation, hostId)).returning('*')
   const { actor, accepting } = creation
   const operation = await operations.enqueueOperation(trx, {
@@ -97,7 +97,7 @@ export async function reserveMemory(trx: Db, { ownerId, plans, memoryMb }: Memor
   const { plan } = planOf(plans, owner, new Date())
   const freeMb = plan.memoryMb - (await usedMemoryMb(trx, ownerId))
   if (freeMb < accountCaps.minFreeMemoryMb || freeMb < memoryMb) {
-    throw new ApiError(
+    throw new CodedError(
       'INSUFFICIENT_MEMORY',
       `The plan has ${Math.max(0, freeMb)} MB left; the application asks for ${memoryMb} MB.`,
     )
@@ -105,12 +105,29 @@ export async function reserveMemory(trx: Db, { ownerId, plans, memoryMb }: Memor
   await assertDisk(trx, { ownerId, planMb: plan.memoryMb, moreMb: memoryMb })
 }
 
-/** A host with room; other placements wait until the transaction ends. Throws CLUSTER_SELECTION_FAILED or CLUSTER_MAINTENANCE_TRY_LATER. */
-export async function chooseHost(trx: Db, memoryMb: number, diskMbPer256Mb: number): Promise<string> {
+/**
+ * A host with room, one with databases of the owner first unless the application is static. Other placements wait until the transaction
+ * ends. Throws CLUSTER_SELECTION_FAILED or CLUSTER_MAINTENANCE_TRY_LATER.
+ */
+export async function chooseHost(
+  trx: Db,
+  { ownerId, language, memoryMb }: { ownerId: string; language: string; memoryMb: number },
+  diskMbPer256Mb: number,
+): Promise<string> {
   const capacities = await hosts.lockCapacities(trx, diskMbPer256Mb)
-  const placement = placeApp(capacities, { memoryMb, diskMb: diskMbFor(memoryMb, diskMbPer256Mb) })
-  if (!placement.ok) throw new ApiError(placement.code)
+  const databases = language === 'static' ? null : await countDatabasesByHost(trx, ownerId)
+  const candidates = capacities.map(host => ({ ...host, related: databases?.get(host.id) }))
+  const placement = placeApp(candidates, { memoryMb, diskMb: diskMbFor(memoryMb, diskMbPer256Mb) })
+  if (!placement.ok) throw new CodedError(placement.code)
   return placement.hostId
+}
+
+async function countDatabasesByHost(trx: Db, ownerId: string): Promise<Map<string, number>> {
+  const rows = await trx('databases')
+    .where({ owner_id: ownerId })
+    .groupBy('host_id')
+    .select('host_id', trx.raw('count(*)::integer as databases'))
+  return new Map(rows.map(({ host_id, databases }) => [host_id, databases]))
 }
 
 async function subdomainTaken(trx: Db, subdomain: string): Promise<boolean> {

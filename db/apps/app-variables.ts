@@ -1,5 +1,5 @@
 import { assertFits, type Variables } from '../../policy/apps/variables.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import { type Db, sqlState, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
@@ -33,7 +33,7 @@ const ofApp = statement<VariableRow>(
 /** Throws APP_NOT_FOUND. */
 export async function readVariables(db: Db, keys: SealKeys, appId: string): Promise<StoredVariables> {
   const rows = await ofApp(db, [appId])
-  if (!rows[0]) throw new ApiError('APP_NOT_FOUND')
+  if (!rows[0]) throw new CodedError('APP_NOT_FOUND')
   const values = new Map<string, string>()
   const unreadable: string[] = []
   for (const { name, value_sealed: sealed } of rows) {
@@ -52,7 +52,7 @@ export function assertReadable(unreadable: readonly string[]): void {
   if (unreadable.length === 0) return
   const names = unreadable.slice(0, 5).map(name => name.slice(0, 64))
   const more = unreadable.length > names.length ? ` and ${unreadable.length - names.length} more` : ''
-  throw new ApiError(
+  throw new CodedError(
     'READ_FAILED',
     `Variables that cannot be decrypted: ${names.join(', ')}${more}. Set them again or remove them.`,
   )
@@ -87,7 +87,7 @@ export async function changeVariables(
       return { variables: after, changed: await write(trx, keys, appId, before, after) }
     })
   } catch (error) {
-    if (sqlState(error) === '55P03') throw new ApiError('ENV_BUSY')
+    if (sqlState(error) === '55P03') throw new CodedError('ENV_BUSY')
     throw error
   }
 }

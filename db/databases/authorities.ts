@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { renewAt, standingOf, type Term, termOf } from '../../policy/databases/certificate-terms.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import type { Db } from '../database.ts'
 import type { DatabaseRow } from './database-rows.ts'
@@ -47,7 +47,7 @@ export async function ensureAuthority(
   }
   const { issuing, trusted } = standingOf(authorities, now)
   const own = issuing && (await read(db, keys, nameOf(issuing.number)))
-  if (!own) throw new ApiError('READ_FAILED', 'The authority of databases has ended.')
+  if (!own) throw new CodedError('READ_FAILED', 'The authority of databases has ended.')
   return { certificate: issuing.certificate, privateKey: own.privateKey, trusted: trusted.map(one => one.certificate) }
 }
 
@@ -161,7 +161,7 @@ export function readClientCertificate(
   { id, client_sealed: sealed }: Pick<DatabaseRow, 'id' | 'client_sealed'>,
   keys: SealKeys,
 ): string {
-  if (!sealed) throw new ApiError('READ_FAILED', 'The database has no certificate yet.')
+  if (!sealed) throw new CodedError('READ_FAILED', 'The database has no certificate yet.')
   return opened(keys, sealed, clientBinding(id), 'The certificate of the database')
 }
 
@@ -169,6 +169,6 @@ function opened(keys: SealKeys, sealed: Buffer, belongsTo: string, what: string)
   try {
     return unseal(keys, sealed, belongsTo)
   } catch {
-    throw new ApiError('READ_FAILED', `${what} cannot be decrypted.`)
+    throw new CodedError('READ_FAILED', `${what} cannot be decrypted.`)
   }
 }

@@ -2,7 +2,7 @@ import { includesDatabases, type Plan, type Plans, planOf } from '../../policy/a
 import { cpusFor, diskGrowth, diskMbFor } from '../../policy/apps/sizes.ts'
 import type { EngineName } from '../../policy/databases/engine.ts'
 import { type DatabaseHost, placeDatabase } from '../../policy/databases/placement.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { hasRoom, type Need } from '../../policy/hosts/placement.ts'
 import { newId } from '../../policy/ids.ts'
 import { assertDisk, usedMemoryMb } from '../accounts/account-reservations.ts'
@@ -48,13 +48,13 @@ export async function createDatabase(db: Db, creation: DatabaseCreation): Promis
 async function create(trx: Db, creation: DatabaseCreation): Promise<CreatedDatabase> {
   const { ownerId, plans, ramMb, diskMbPer256Mb, images, ports } = creation
   const plan = await lockPlan(trx, plans, ownerId)
-  if (!includesDatabases(plan)) throw new ApiError('UPGRADE_REQUIRED')
+  if (!includesDatabases(plan)) throw new CodedError('UPGRADE_REQUIRED')
   await demandMemory(trx, plan, ownerId, ramMb)
   await assertDisk(trx, { ownerId, planMb: plan.memoryMb, moreMb: ramMb })
   const need = { memoryMb: ramMb, diskMb: diskMbFor(ramMb, diskMbPer256Mb) }
   const hosts = await lockCapacities(trx, diskMbPer256Mb)
   const apps = await countAppsByHost(trx, ownerId)
-  const candidates = hosts.map(host => ({ ...host, ownApps: apps.get(host.id) }))
+  const candidates = hosts.map(host => ({ ...host, related: apps.get(host.id) }))
   const { hostId, image, port } = await placeWithPort(trx, candidates, { need, images, ports })
   const { name, engine, version, actor, accepting = false } = creation
   const [database] = await trx('databases')
@@ -78,8 +78,8 @@ async function placeWithPort(
   let withoutPort: string | undefined
   for (let left = hosts; ; left = left.filter(({ id }) => id !== withoutPort)) {
     const placement = placeDatabase(left, need, images)
-    if (!placement.ok && withoutPort) throw new ApiError('CLUSTER_SELECTION_FAILED', noPort(withoutPort))
-    if (!placement.ok) throw new ApiError(placement.code, placement.reason)
+    if (!placement.ok && withoutPort) throw new CodedError('CLUSTER_SELECTION_FAILED', noPort(withoutPort))
+    if (!placement.ok) throw new CodedError(placement.code, placement.reason)
     const { hostId, image } = placement
     const port = await freePort(trx, hostId, ports)
     if (port !== undefined) return { hostId, image, port }
@@ -107,7 +107,7 @@ async function lockPlan(trx: Db, plans: Plans, ownerId: string): Promise<Plan> {
 async function demandMemory(trx: Db, plan: Plan, ownerId: string, moreMb: number): Promise<void> {
   const freeMb = plan.memoryMb - (await usedMemoryMb(trx, ownerId))
   if (freeMb < moreMb)
-    throw new ApiError(
+    throw new CodedError(
       'INSUFFICIENT_MEMORY',
       `The plan has ${Math.max(0, freeMb)} MB left; the database asks for ${moreMb} MB more.`,
     )
@@ -136,10 +136,10 @@ async function freePort(
 /** Gives a database another port, because something else on its host has it; throws CLUSTER_SELECTION_FAILED when none is free. */
 export async function takeAnotherPort(trx: Db, id: string, ports: DatabaseCreation['ports']): Promise<void> {
   const row = await trx('databases').where({ id }).first('host_id')
-  if (!row) throw new ApiError('DATABASE_NOT_FOUND')
+  if (!row) throw new CodedError('DATABASE_NOT_FOUND')
   await lockPlacements(trx)
   const port = await freePort(trx, row.host_id, ports)
-  if (port === undefined) throw new ApiError('CLUSTER_SELECTION_FAILED', noPort(row.host_id))
+  if (port === undefined) throw new CodedError('CLUSTER_SELECTION_FAILED', noPort(row.host_id))
   await trx('databases').where({ id }).update({ port })
 }
 
@@ -163,20 +163,20 @@ export async function reserveMoreMemory(
   { database: { id }, ramMb, plans, diskMbPer256Mb }: MoreMemory,
 ): Promise<void> {
   const { owner_id: ownerId } = (await trx('databases').where({ id }).first('owner_id')) ?? {}
-  if (!ownerId) throw new ApiError('DATABASE_NOT_FOUND')
+  if (!ownerId) throw new CodedError('DATABASE_NOT_FOUND')
   // Before the database, as in a creation: all transactions take these locks in one order.
   const plan = await lockPlan(trx, plans, ownerId)
   const before = await trx('databases').where({ id }).forUpdate().first('reserved_mb', 'disk_for_mb', 'host_id')
-  if (!before) throw new ApiError('DATABASE_NOT_FOUND')
+  if (!before) throw new CodedError('DATABASE_NOT_FOUND')
   const moreMb = ramMb - before.reserved_mb
   if (moreMb <= 0) return
   await demandMemory(trx, plan, ownerId, moreMb)
   const disk = diskGrowth(Math.max(before.disk_for_mb, before.reserved_mb), ramMb, diskMbPer256Mb)
   await assertDisk(trx, { ownerId, planMb: plan.memoryMb, moreMb: disk.moreMb })
   const host = (await lockCapacities(trx, diskMbPer256Mb)).find(candidate => candidate.id === before.host_id)
-  if (!host) throw new ApiError('CLUSTER_UNAVAILABLE')
+  if (!host) throw new CodedError('CLUSTER_UNAVAILABLE')
   if (!hasRoom(host, { memoryMb: moreMb, diskMb: disk.diskMb }))
-    throw new ApiError('INSUFFICIENT_MEMORY', `The host of this database has no room for ${moreMb} MB more.`)
+    throw new CodedError('INSUFFICIENT_MEMORY', `The host of this database has no room for ${moreMb} MB more.`)
   await trx('databases').where({ id }).update({ reserved_mb: ramMb })
 }
 

@@ -1,7 +1,7 @@
 import { diskMbFor } from '../../policy/apps/sizes.ts'
 import { type DrillOutcome, drillRules } from '../../policy/databases/drills.ts'
 import type { DatabaseHost } from '../../policy/databases/placement.ts'
-import { acceptsMore, roomiest } from '../../policy/hosts/placement.ts'
+import { acceptsMore, bestWithRoom } from '../../policy/hosts/placement.ts'
 import type { Db } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 import { listCapacities } from '../hosts/hosts.ts'
@@ -87,7 +87,7 @@ export function drillHost(
 ): string {
   const others = hosts.filter(host => host.id !== own && acceptsMore(host) && host.images[image] === 'ready')
   const need = { memoryMb: Math.max(drillRules.minMemoryMb, ramMb), diskMb: 2 * diskMbFor(ramMb, diskMbPer256Mb) }
-  return roomiest(others, need)?.id ?? own
+  return bestWithRoom(others, need)?.id ?? own
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Plans } from '../../policy/accounts/plans.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { newVersionId } from '../../policy/ids.ts'
 import type { UserRow } from '../accounts/accounts.ts'
 import { type Db, sqlState, transaction } from '../database.ts'
@@ -26,7 +26,7 @@ export async function queueDatabaseSnapshot(db: Db, request: NewDatabaseSnapshot
   try {
     return await transaction(db, trx => queue(trx, request))
   } catch (error) {
-    if (sqlState(error) === '23505') throw new ApiError('SNAPSHOT_IN_PROGRESS')
+    if (sqlState(error) === '23505') throw new CodedError('SNAPSHOT_IN_PROGRESS')
     throw error
   }
 }
@@ -36,7 +36,7 @@ async function queue(trx: Db, request: NewDatabaseSnapshot): Promise<SnapshotRow
   // Locked, because concurrent snapshots of one account could together pass its plan.
   const owner: UserRow | undefined = await trx('users').where({ id: ownerId }).forNoKeyUpdate().first()
   const database = await lockIdleDatabase(trx, databaseId)
-  if (!owner) throw new ApiError('DATABASE_NOT_FOUND')
+  if (!owner) throw new CodedError('DATABASE_NOT_FOUND')
   if (origin === 'manual') await checkDay(trx, owner, plans)
   const target = { targetType: 'database', targetId: databaseId } as const
   const operation = await operations.enqueueOperation(trx, { ...target, kind: 'snapshot', ownerId, actor, accepting })
@@ -76,9 +76,9 @@ export async function queueDatabaseRestore(db: Db, request: DatabaseRestoreReque
     const database = await lockIdleDatabase(trx, databaseId)
     const snapshot = await findGoodSnapshot(trx, version, name)
     if (snapshot?.target_type !== 'database' || snapshot.owner_id !== database.owner_id)
-      throw new ApiError('SNAPSHOT_NOT_FOUND')
+      throw new CodedError('SNAPSHOT_NOT_FOUND')
     if (snapshot.runtime !== database.engine || isNewer(snapshot.engine_version, database.version))
-      throw new ApiError('SNAPSHOT_DATABASE_MISMATCH')
+      throw new CodedError('SNAPSHOT_DATABASE_MISMATCH')
     return operations.enqueueOperation(trx, {
       ...({ targetType: 'database', targetId: databaseId, kind: 'restore' } as const),
       ...{ ownerId: database.owner_id, actor, accepting, input: { snapshotId: snapshot.id } },
@@ -92,9 +92,9 @@ const isNewer = (version: string | null, of: string): boolean => version !== nul
 /** The locked row of a database that nothing else copies or replaces. Throws DATABASE_NOT_FOUND, RESTORE_IN_PROGRESS, SNAPSHOT_IN_PROGRESS. */
 export async function lockIdleDatabase(trx: Db, id: string): Promise<DatabaseRow> {
   const database: DatabaseRow | undefined = await trx('databases').where({ id }).forUpdate().first()
-  if (!database || (await operations.isDeletionPending(trx, id, 'database'))) throw new ApiError('DATABASE_NOT_FOUND')
-  if (await operations.isRestorePending(trx, id, 'database')) throw new ApiError('RESTORE_IN_PROGRESS')
-  if (await isSnapshotPending(trx, id, 'database')) throw new ApiError('SNAPSHOT_IN_PROGRESS')
+  if (!database || (await operations.isDeletionPending(trx, id, 'database'))) throw new CodedError('DATABASE_NOT_FOUND')
+  if (await operations.isRestorePending(trx, id, 'database')) throw new CodedError('RESTORE_IN_PROGRESS')
+  if (await isSnapshotPending(trx, id, 'database')) throw new CodedError('SNAPSHOT_IN_PROGRESS')
   return database
 }
 

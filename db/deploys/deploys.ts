@@ -1,5 +1,5 @@
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { appCaps } from '../../policy/request-caps.ts'
 import type { Db } from '../database.ts'
@@ -86,8 +86,8 @@ export async function queueDeploy(trx: Db, request: DeployRequest): Promise<Queu
 const fullRetrySeconds = 15
 
 /** The refusal of a deploy while the queue of its application is full. */
-export const tooManyWaiting = (waiting: number): ApiError =>
-  new ApiError('KEEP_CALM', `${waiting} deploys of this application wait already.`, fullRetrySeconds)
+export const tooManyWaiting = (waiting: number): CodedError =>
+  new CodedError('KEEP_CALM', `${waiting} deploys of this application wait already.`, fullRetrySeconds)
 
 /**
  * Locks the application's row until the transaction ends; false when it is missing or being deleted. Deploys of one application are

@@ -1,4 +1,4 @@
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import type { Db } from '../database.ts'
 
@@ -19,7 +19,7 @@ export function acmeAccounts(db: Db, keys: SealKeys) {
     try {
       return { url: row.url, privateKey: unseal(keys, row.key_sealed, acmeAccountBinding(directoryUrl)) }
     } catch {
-      throw new ApiError('READ_FAILED', `The key of the account at ${directoryUrl} cannot be decrypted.`)
+      throw new CodedError('READ_FAILED', `The key of the account at ${directoryUrl} cannot be decrypted.`)
     }
   }
 

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import {
   type AppSettings,
@@ -31,7 +31,7 @@ export async function changeAppSettings(
   return transaction(db, async trx => {
     // Serializes the account's changes, so that each counts the pages of the others.
     await trx('users').where({ id: app.owner_id }).forUpdate().first('id')
-    if (!(await trx('apps').where({ id: app.id }).forShare().first('id'))) throw new ApiError('APP_NOT_FOUND')
+    if (!(await trx('apps').where({ id: app.id }).forShare().first('id'))) throw new CodedError('APP_NOT_FOUND')
     const before = await readAppSettings(trx, app.id)
     const settings = changedSettings(before, changes)
     await demandRoom(trx, app, settings)
@@ -59,7 +59,7 @@ async function demandRoom(trx: Db, app: Pick<AppRow, 'id' | 'owner_id'>, setting
   )
   const { accountPageBytes: max } = appSettingsBounds
   if (rows[0].bytes + pageBytes(settings) > max)
-    throw new ApiError(
+    throw new CodedError(
       'INVALID_PARAMETERS',
       `The pages of all applications of an account may have ${max} bytes together.`,
     )

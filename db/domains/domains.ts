@@ -1,6 +1,6 @@
 import { includesCustomDomains, type Plan, type Plans, planOf } from '../../policy/accounts/plans.ts'
 import { maxMembers } from '../../policy/edge/names.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import type { UserRow } from '../accounts/accounts.ts'
 import { queueMail } from '../accounts/mails.ts'
 import type { AppRow } from '../apps/apps.ts'
@@ -26,7 +26,7 @@ export interface DomainAssignment {
 export function planWithDomains(plans: Plans, owner: UserRow): Plan {
   const { plan } = planOf(plans, owner, new Date())
   if (includesCustomDomains(plan)) return plan
-  throw new ApiError('UPGRADE_REQUIRED', 'Custom domains come with Standard and higher plans.')
+  throw new CodedError('UPGRADE_REQUIRED', 'Custom domains come with Standard and higher plans.')
 }
 
 /**
@@ -43,7 +43,7 @@ export async function assignDomain(db: Db, { app, hostname, plans, takeOver }: D
     const held: DomainRow = await trx('domains').where({ hostname }).forUpdate().first()
     if (held.owner_id !== owner.id) {
       const isAsDecided = takeOver?.from === held.owner_id && takeOver.isProved === (held.proved_at !== null)
-      if (!held.owner_id || !isAsDecided) throw new ApiError('DOMAIN_ALREADY_EXISTS')
+      if (!held.owner_id || !isAsDecided) throw new CodedError('DOMAIN_ALREADY_EXISTS')
       await takeFrom(trx, held)
       await trx('domains').insert({ hostname, owner_id: owner.id })
     }
@@ -102,7 +102,7 @@ async function lockApp(trx: Db, appId: string, hostname?: string): Promise<AppRo
     .orderBy('id')
     .forNoKeyUpdate()
   const app = apps.find(({ id }) => id === appId)
-  if (!app || app.desired_state === 'deleted') throw new ApiError('APP_NOT_FOUND')
+  if (!app || app.desired_state === 'deleted') throw new CodedError('APP_NOT_FOUND')
   return app
 }
 
@@ -131,13 +131,13 @@ async function demandGroup(trx: Db, ownerId: string, hostname: string, limit: nu
   const groups = await listGroups(trx, ownerId)
   const own = groups.find(group => group.hostname === hostname)
   if (own && own.members > maxMembers)
-    throw new ApiError(
+    throw new CodedError(
       'LOAD_BALANCER_LIMIT_REACHED',
       `At most ${maxMembers} applications share a domain, and ${hostname} has as many.`,
     )
   const isNew = own?.members === 2
   if (isNew && groups.length > limit)
-    throw new ApiError(
+    throw new CodedError(
       'LOAD_BALANCER_LIMIT_REACHED',
       `The plan has ${limit} load balancers, and ${groups.length - 1} are in use.`,
     )

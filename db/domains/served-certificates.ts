@@ -1,4 +1,4 @@
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { type SealKeys, unseal } from '../../policy/seal.ts'
 import { type Db, transaction } from '../database.ts'
 import { certificateKeyBinding } from './certificates.ts'
@@ -60,6 +60,6 @@ export async function openCertificate(
   try {
     return { hostname, version, chain, privateKey: unseal(keys, row.key_sealed, certificateKeyBinding(version)) }
   } catch {
-    throw new ApiError('READ_FAILED', `The key of the certificate of ${hostname} cannot be decrypted.`)
+    throw new CodedError('READ_FAILED', `The key of the certificate of ${hostname} cannot be decrypted.`)
   }
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { credentialHash } from '../../policy/accounts/credentials.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import { batched } from '../batched.ts'
@@ -35,7 +35,7 @@ export async function setWebhook(
   { appId, address, token, secret, whenLocked }: WebhookSettings,
 ): Promise<string> {
   const sealed = await transaction(db, async trx => {
-    if (!(await afterPushes(trx, appId))) throw new ApiError('APP_NOT_FOUND')
+    if (!(await afterPushes(trx, appId))) throw new CodedError('APP_NOT_FOUND')
     await whenLocked?.(trx)
     const [row] = await trx('git_webhooks')
       .insert({

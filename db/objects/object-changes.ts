@@ -1,4 +1,4 @@
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import type { ObjectName } from '../../policy/objects/object-names.ts'
 import type { S3Facts } from '../../policy/s3/s3-facts.ts'
@@ -75,7 +75,7 @@ export async function moveObject(
   to: ObjectName,
   { overwrite = false, changes = {} }: { overwrite?: boolean; changes?: ObjectChanges } = {},
 ): Promise<StoredObject | undefined> {
-  if (from.bucket === to.bucket && from.key === to.key) throw new ApiError('SAME_OBJECT')
+  if (from.bucket === to.bucket && from.key === to.key) throw new CodedError('SAME_OBJECT')
   await lockNames(trx, [from, to])
   if (!(await findObject(trx, from))) return undefined
   const replaced = await clearName(trx, to, overwrite)

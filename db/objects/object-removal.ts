@@ -1,4 +1,4 @@
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import type { ObjectName } from '../../policy/objects/object-names.ts'
 import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
@@ -50,7 +50,7 @@ const isNameLive = statement<{ live: boolean }>(
  */
 export async function clearName(trx: Db, name: ObjectName, overwrite: boolean): Promise<boolean> {
   const [row] = await isNameLive(trx, [name.ownerId, name.bucket, name.key])
-  if (row?.live && !overwrite) throw new ApiError('OBJECT_ALREADY_EXISTS')
+  if (row?.live && !overwrite) throw new CodedError('OBJECT_ALREADY_EXISTS')
   if (row) await remove(trx, [...namesAsArrays([name]), null])
   return row?.live ?? false
 }

@@ -1,4 +1,4 @@
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import type { ObjectName } from '../../policy/objects/object-names.ts'
 import type { S3Facts } from '../../policy/s3/s3-facts.ts'
@@ -53,7 +53,7 @@ export interface StorageCharge {
 }
 
 /** The lease of a write expired, or its bytes went to other leases, before the commit. Nothing is written; retry with a new lease. */
-export class LeaseLost extends ApiError {
+export class LeaseLost extends CodedError {
   constructor() {
     super('UPLOAD_FAILED')
   }
@@ -117,12 +117,12 @@ export async function storeObject(
 ): Promise<StoredObject> {
   await lockNames(trx, [object])
   const [old] = await before(trx, [object.ownerId, object.bucket, object.key])
-  if (old?.live && !overwrite) throw new ApiError('OBJECT_ALREADY_EXISTS')
+  if (old?.live && !overwrite) throw new CodedError('OBJECT_ALREADY_EXISTS')
   precondition?.(old?.live ? old : undefined)
   const size = parts.reduce((sum, part) => sum + part.length, 0)
   const bytes = size - (old?.size ?? 0)
-  if (charge && charge.bytes < bytes) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
-  if (!(await holdSegments(trx, parts, old && [old.generation]))) throw new ApiError('UPLOAD_FAILED')
+  if (charge && charge.bytes < bytes) throw new CodedError('STORAGE_QUOTA_EXCEEDED')
+  if (!(await holdSegments(trx, parts, old && [old.generation]))) throw new CodedError('UPLOAD_FAILED')
   const [stored] = await upsert(trx, [JSON.stringify(objectRow(object, size))])
   await writeManifest(trx, stored!.generation, parts)
   await settleUsage(trx, object.ownerId, { objects: old ? 0 : 1, bytes }, charge)

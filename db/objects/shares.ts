@@ -1,4 +1,4 @@
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { newShareId } from '../../policy/ids.ts'
 import type { Bucket } from '../../policy/objects/object-names.ts'
 import { accountCaps } from '../../policy/request-caps.ts'
@@ -70,7 +70,7 @@ export async function createShare(trx: Db, { object, ...share }: NewShare): Prom
   const { expiresInSeconds, maxDownloads, passwordHash } = share
   const values = [newShareId(), owner_id, bucket, key, birth, maxDownloads, passwordHash, expiresInSeconds]
   const [created] = await insert(trx, values)
-  if (!created) throw new ApiError('TOO_MANY_SHARES')
+  if (!created) throw new CodedError('TOO_MANY_SHARES')
   return created
 }
 

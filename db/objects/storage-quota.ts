@@ -1,7 +1,7 @@
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 import { GiB, MiB } from '../../lib/bytes.ts'
-import { ApiError, Refusal } from '../../policy/errors.ts'
+import { CodedError, Refusal } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { leaseSeconds, storageRenewSeconds } from '../../policy/leases.ts'
 import { type Db, transaction } from '../database.ts'
@@ -144,7 +144,7 @@ export class StorageQuota {
       before.free = 0
       if (before.writes === 0) this.#leases.delete(before.id)
     }
-    if (granted === 'no bytes') throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+    if (granted === 'no bytes') throw new CodedError('STORAGE_QUOTA_EXCEEDED')
     if (granted === 'no objects') throw tooManyObjects()
     const free = { free: granted.bytes - bytes, objects: granted.objects - objects }
     const lease = { id, ownerId, ...free, writes: 1, since: Date.now(), renewed: Date.now() }
@@ -190,8 +190,8 @@ export class StorageQuota {
 }
 
 /** The refusal of an account that has as many objects as its plan includes. */
-export const tooManyObjects = (): ApiError =>
-  new ApiError(
+export const tooManyObjects = (): CodedError =>
+  new CodedError(
     'STORAGE_QUOTA_EXCEEDED',
     'The account has as many objects as its plan allows: delete some, or choose a larger plan.',
   )

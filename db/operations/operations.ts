@@ -1,5 +1,5 @@
 import { storable } from '../../lib/storable-text.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { type Db, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
@@ -87,7 +87,7 @@ export async function enqueueDeletion(db: Db, operation: NewOperation): Promise<
   return transaction(db, async trx => {
     const { targetType: type = 'app', targetId: id, kind } = operation
     await lockForDeletion(trx, { kind, target_type: type, target_id: id })
-    if (await isRestorePending(trx, id, type)) throw new ApiError('RESTORE_IN_PROGRESS')
+    if (await isRestorePending(trx, id, type)) throw new CodedError('RESTORE_IN_PROGRESS')
     await requestDeletion(trx, { type, id })
     return enqueueOperation(trx, operation)
   })

@@ -1,4 +1,4 @@
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import type { Db } from '../database.ts'
 import * as deployments from '../deploys/deployments.ts'
 import { type DeployRequest, queueDeploy } from '../deploys/deploys.ts'
@@ -206,7 +206,7 @@ async function restoreAgain(
   if (!snapshot) throw new ActRefused('Its snapshot is no longer stored.')
   const restore = { appId, actor, name: snapshot.name, version: snapshot.id, ...(place && { place }) }
   const { id } = await queueRestore(trx, restore).catch(error => {
-    throw error instanceof ApiError ? new ActRefused(error.message) : error
+    throw error instanceof CodedError ? new ActRefused(error.message) : error
   })
   return id
 }

@@ -1,5 +1,5 @@
 import type { Plans } from '../../policy/accounts/plans.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { retentionTimes } from '../../policy/retention.ts'
 import { chooseHost, reserveMemory } from '../apps/app-creation.ts'
@@ -42,11 +42,11 @@ async function queue(trx: Db, request: RestoreRequest): Promise<{ id: string }> 
       .forUpdate()
       .first('id')
   const app: AppRow | undefined = await trx('apps').where({ id: appId }).forUpdate().first()
-  if (!app || (await operations.isDeletionPending(trx, appId))) throw new ApiError('APP_NOT_FOUND')
-  if (await operations.isRestorePending(trx, appId)) throw new ApiError('RESTORE_IN_PROGRESS')
-  if (await isSnapshotPending(trx, appId)) throw new ApiError('SNAPSHOT_IN_PROGRESS')
+  if (!app || (await operations.isDeletionPending(trx, appId))) throw new CodedError('APP_NOT_FOUND')
+  if (await operations.isRestorePending(trx, appId)) throw new CodedError('RESTORE_IN_PROGRESS')
+  if (await isSnapshotPending(trx, appId)) throw new CodedError('SNAPSHOT_IN_PROGRESS')
   const snapshot = await findGoodSnapshot(trx, version, name)
-  if (snapshot?.target_id !== appId) throw new ApiError('SNAPSHOT_NOT_FOUND')
+  if (snapshot?.target_id !== appId) throw new CodedError('SNAPSHOT_NOT_FOUND')
   if (lost) await moveToNewHost(trx, app, request)
   const [{ release }] = await trx('apps')
     .where({ id: appId })
@@ -74,10 +74,14 @@ async function queue(trx: Db, request: RestoreRequest): Promise<{ id: string }> 
 
 /** Moves the application to another host and reserves its memory in the plan; it counts as lost until a restore has succeeded. */
 async function moveToNewHost(trx: Db, app: AppRow, { place }: RestoreRequest): Promise<void> {
-  if (app.lost_with !== app.host_id || !place) throw new ApiError('CLUSTER_UNAVAILABLE')
+  if (app.lost_with !== app.host_id || !place) throw new CodedError('CLUSTER_UNAVAILABLE')
   const { plans, diskMbPer256Mb } = place
   await reserveMemory(trx, { ownerId: app.owner_id, memoryMb: app.ram_mb, plans })
-  const host_id = await chooseHost(trx, app.ram_mb, diskMbPer256Mb)
+  const host_id = await chooseHost(
+    trx,
+    { ownerId: app.owner_id, language: app.language, memoryMb: app.ram_mb },
+    diskMbPer256Mb,
+  )
   // Its volume there is made for the memory of now.
   await trx('apps').where({ id: app.id }).update({ host_id, disk_for_mb: app.ram_mb })
 }

@@ -1,6 +1,6 @@
 import { type Plans, planOf } from '../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { newVersionId } from '../../policy/ids.ts'
 import type { UserRow } from '../accounts/accounts.ts'
 import type { AppRow } from '../apps/apps.ts'
@@ -59,7 +59,7 @@ export async function queueSnapshot(db: Db, request: NewSnapshot): Promise<Snaps
   try {
     return await transaction(db, trx => queue(trx, request))
   } catch (error) {
-    if (sqlState(error) === '23505') throw new ApiError('SNAPSHOT_IN_PROGRESS')
+    if (sqlState(error) === '23505') throw new CodedError('SNAPSHOT_IN_PROGRESS')
     throw error
   }
 }
@@ -68,9 +68,9 @@ async function queue(trx: Db, { appId, ownerId, actor, origin, plans, accepting 
   // Locked, because concurrent snapshots of one account could together pass its plan.
   const owner: UserRow | undefined = await trx('users').where({ id: ownerId }).forNoKeyUpdate().first()
   const app: AppRow | undefined = await trx('apps').where({ id: appId }).forUpdate().first()
-  if (!owner || !app || (await operations.isDeletionPending(trx, appId))) throw new ApiError('APP_NOT_FOUND')
-  if (await operations.isRestorePending(trx, appId)) throw new ApiError('RESTORE_IN_PROGRESS')
-  if (await isSnapshotPending(trx, appId)) throw new ApiError('SNAPSHOT_IN_PROGRESS')
+  if (!owner || !app || (await operations.isDeletionPending(trx, appId))) throw new CodedError('APP_NOT_FOUND')
+  if (await operations.isRestorePending(trx, appId)) throw new CodedError('RESTORE_IN_PROGRESS')
+  if (await isSnapshotPending(trx, appId)) throw new CodedError('SNAPSHOT_IN_PROGRESS')
   if (origin === 'manual') await checkDay(trx, owner, plans)
   const operation = { targetId: appId, kind: 'snapshot', ownerId, actor, accepting } as const
   const [row] = await trx('snapshots')
@@ -107,7 +107,7 @@ export async function checkDay(trx: Db, owner: UserRow, plans: Plans): Promise<v
   if (counted.length < snapshotsPerDay) return
   // The next one is allowed when the oldest of those that fill the plan is a day old.
   const waitSeconds = counted[snapshotsPerDay - 1]?.secondsLeft ?? 86_400
-  throw new ApiError('DAILY_SNAPSHOTS_LIMIT_REACHED', undefined, Math.max(1, Math.ceil(waitSeconds)))
+  throw new CodedError('DAILY_SNAPSHOTS_LIMIT_REACHED', undefined, Math.max(1, Math.ceil(waitSeconds)))
 }
 
 export async function findSnapshot(db: Db, id: string): Promise<SnapshotRow | undefined> {

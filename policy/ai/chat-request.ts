@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { isStorable } from '../../lib/storable-text.ts'
-import { ApiError, type ErrorCode } from '../errors.ts'
+import { CodedError, type ErrorCode } from '../errors.ts'
 import type { ChatMessage, ChatRequest, Tool, ToolChoice } from './chat.ts'
 import { chatLimits } from './chat-limits.ts'
 
@@ -78,7 +78,7 @@ export interface ChatBody {
  * of the first wrong field, in the order of the contract (13.4).
  */
 export function chatRequest(body: ChatBody, maxAnswer: number): ChatRequest {
-  if (isSet(body.stream) && body.stream !== false) throw new ApiError('STREAM_NOT_SUPPORTED')
+  if (isSet(body.stream) && body.stream !== false) throw new CodedError('STREAM_NOT_SUPPORTED')
   const request: ChatRequest = {
     messages: field('messages', messages, body.messages, 'INVALID_MESSAGES').map(withContent),
     maxTokens: maxAnswer,
@@ -115,7 +115,7 @@ function toolsOf(value: unknown): Tool[] {
   const offered = field('tools', tools, value, 'INVALID_TOOLS')
   const names = offered.map(({ function: { name } }) => name)
   const twice = names.find((name, n) => names.indexOf(name) !== n)
-  if (twice) throw new ApiError('INVALID_TOOLS', `tools: two functions have the name ${twice}.`)
+  if (twice) throw new CodedError('INVALID_TOOLS', `tools: two functions have the name ${twice}.`)
   return offered.map(({ type, function: { name, description, parameters, strict } }) => ({
     type,
     function: {
@@ -131,9 +131,12 @@ function toolChoiceOf(value: unknown, offered: readonly Tool[]): ToolChoice | un
   if (!isSet(value)) return undefined
   const choice = field('tool_choice', toolChoice, value, 'INVALID_TOOL_CHOICE')
   if (choice === 'required' && offered.length === 0)
-    throw new ApiError('INVALID_TOOL_CHOICE', 'tool_choice: "required" needs tools.')
+    throw new CodedError('INVALID_TOOL_CHOICE', 'tool_choice: "required" needs tools.')
   if (typeof choice === 'object' && !offered.some(tool => tool.function.name === choice.function.name))
-    throw new ApiError('INVALID_TOOL_CHOICE', `tool_choice: no function in tools has the name ${choice.function.name}.`)
+    throw new CodedError(
+      'INVALID_TOOL_CHOICE',
+      `tool_choice: no function in tools has the name ${choice.function.name}.`,
+    )
   return choice
 }
 
@@ -143,7 +146,7 @@ function field<T extends z.ZodType>(name: string, schema: T, value: unknown, cod
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   const place = [name, ...(issue?.path ?? [])].join('.')
-  throw new ApiError(code, `${place}: ${reasonOf(issue)}.`)
+  throw new CodedError(code, `${place}: ${reasonOf(issue)}.`)
 }
 
 function reasonOf(issue: z.core.$ZodIssue | undefined): string {

@@ -1,10 +1,10 @@
-import { ApiError } from '../errors.ts'
+import { CodedError } from '../errors.ts'
 import { type AppConfigFile, memoryLimits } from './app-config.ts'
 
 /** Throws INVALID_HEALTH for a program that has a path to check and no address at which it could be requested (contract 5.20). */
 export function assertCheckable({ health }: Pick<AppConfigFile, 'health'>, address: string | null): void {
   if (health && address === null)
-    throw new ApiError('INVALID_HEALTH', 'HEALTH needs SUBDOMAIN: only web applications are checked.')
+    throw new CodedError('INVALID_HEALTH', 'HEALTH needs SUBDOMAIN: only web applications are checked.')
 }
 
 /**
@@ -16,10 +16,10 @@ export function assertKeepsAddress(
   { subdomain, memoryMb, health }: Pick<AppConfigFile, 'subdomain' | 'memoryMb' | 'health'>,
   address: string | null,
 ): void {
-  if (subdomain !== null && subdomain !== address) throw new ApiError('CANNOT_SET_SUBDOMAIN')
+  if (subdomain !== null && subdomain !== address) throw new CodedError('CANNOT_SET_SUBDOMAIN')
   const { minWithAddressMb, maxMb } = memoryLimits
   if (address !== null && memoryMb < minWithAddressMb)
-    throw new ApiError(
+    throw new CodedError(
       'INVALID_MEMORY',
       `MEMORY must be a whole number of MB from ${minWithAddressMb} to ${maxMb}: the application keeps its address ${address}.`,
     )

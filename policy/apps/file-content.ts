@@ -1,12 +1,12 @@
 import { MiB } from '../../lib/bytes.ts'
-import { ApiError } from '../errors.ts'
+import { CodedError } from '../errors.ts'
 
 /** Max bytes of a file that is read or written through the API. */
 export const maxFileBytes = 10 * MiB
 
 /** The error for a larger file; the table's message is about uploads. */
 export const fileTooLarge = () =>
-  new ApiError('FILE_TOO_LARGE', 'A file that is read or written must be at most 10 MB.')
+  new CodedError('FILE_TOO_LARGE', 'A file that is read or written must be at most 10 MB.')
 
 /**
  * The bytes of a body's field `content`, or its alias `buffer`: a string, a base64 string, an array of bytes, or a Buffer serialized as
@@ -19,14 +19,14 @@ export function fileContent({ content, buffer, encoding }: Record<string, unknow
   const empty = encoding === 'base64' && list?.length === 0
   if (encoding !== undefined && encoding !== null && !empty) return fromBase64(given, encoding)
   if (typeof given === 'string') return fromText(given)
-  if (!list) throw new ApiError('INVALID_CONTENT')
+  if (!list) throw new CodedError('INVALID_CONTENT')
   return fromList(list)
 }
 
 function fromText(text: string): Uint8Array<ArrayBuffer> {
   if (Buffer.byteLength(text) > maxFileBytes) throw fileTooLarge()
   if (/\p{Surrogate}/u.test(text))
-    throw new ApiError('INVALID_CONTENT', 'The content must not contain unpaired surrogates.')
+    throw new CodedError('INVALID_CONTENT', 'The content must not contain unpaired surrogates.')
   return new Uint8Array(Buffer.from(text))
 }
 
@@ -35,12 +35,12 @@ export const maxBase64Length = Math.ceil(maxFileBytes / 3) * 4
 
 /** Accepts line breaks, as tools insert them, and missing padding. */
 function fromBase64(given: unknown, encoding: unknown): Uint8Array<ArrayBuffer> {
-  if (encoding !== 'base64' || typeof given !== 'string') throw new ApiError('INVALID_ENCODING')
+  if (encoding !== 'base64' || typeof given !== 'string') throw new CodedError('INVALID_ENCODING')
   const digits = given.replace(/[\r\n]+/g, '').replace(/={1,2}$/, '')
   const size = Math.floor((digits.length * 3) / 4)
   if (size > maxFileBytes) throw fileTooLarge()
   const bytes = /^[A-Za-z0-9+/]*$/.test(digits) && digits.length % 4 !== 1 ? Buffer.from(digits, 'base64') : null
-  if (bytes?.length !== size) throw new ApiError('INVALID_ENCODING')
+  if (bytes?.length !== size) throw new CodedError('INVALID_ENCODING')
   return new Uint8Array(bytes)
 }
 
@@ -49,7 +49,10 @@ function fromList(list: unknown[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(list.length)
   for (const [index, value] of list.entries()) {
     if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > 255)
-      throw new ApiError('INVALID_CONTENT', 'An array must contain the bytes of the file, each a number from 0 to 255.')
+      throw new CodedError(
+        'INVALID_CONTENT',
+        'An array must contain the bytes of the file, each a number from 0 to 255.',
+      )
     bytes[index] = value as number
   }
   return bytes

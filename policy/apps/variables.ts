@@ -1,4 +1,4 @@
-import { ApiError } from '../errors.ts'
+import { CodedError } from '../errors.ts'
 import { isLengthWithin } from '../stated-bounds.ts'
 
 /** An application's variables by name. A map, because names such as `__proto__` and `constructor` are valid. */
@@ -26,14 +26,14 @@ export const namesShown = { type: 'array', items: shownName }
 
 /** Parses a caller's variables. Throws the code of the first fault; messages never contain a value. */
 export function variablesFrom(given: unknown): Map<string, string> {
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) throw new ApiError('INVALID_ENV_CONTENT')
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) throw new CodedError('INVALID_ENV_CONTENT')
   const variables = new Map<string, string>()
   for (const [name, value] of Object.entries(given)) {
     assertName(name)
     if (typeof value !== 'string' || /\0|\p{Surrogate}/u.test(value))
-      throw new ApiError('INVALID_ENV_CONTENT', `The value of ${shown(name)} must be a valid string.`)
+      throw new CodedError('INVALID_ENV_CONTENT', `The value of ${shown(name)} must be a valid string.`)
     if (!isLengthWithin(value, 0, variableLimits.valueCharacters))
-      throw new ApiError(
+      throw new CodedError(
         'ENV_CONTENT_TOO_LONG',
         `The value of ${shown(name)} has more than ${variableLimits.valueCharacters} characters.`,
       )
@@ -45,23 +45,23 @@ export function variablesFrom(given: unknown): Map<string, string> {
 
 /** Parses a caller's list of names. */
 export function namesFrom(given: unknown): Set<string> {
-  if (!Array.isArray(given)) throw new ApiError('INVALID_ENV_CONTENT')
+  if (!Array.isArray(given)) throw new CodedError('INVALID_ENV_CONTENT')
   for (const name of given) assertName(name)
   return new Set(given)
 }
 
 /** Throws TOO_MANY_ENV_VARS above 256, ENV_CONTENT_TOO_LONG when no program could start with them. */
 export function assertFits(variables: Variables): void {
-  if (variables.size > variableLimits.max) throw new ApiError('TOO_MANY_ENV_VARS')
+  if (variables.size > variableLimits.max) throw new CodedError('TOO_MANY_ENV_VARS')
   let bytes = 0
   for (const [name, value] of variables) bytes += name.length + Buffer.byteLength(value) + 2
-  if (bytes > maxBytes) throw new ApiError('ENV_CONTENT_TOO_LONG', `The variables have more than ${maxBytes} bytes.`)
+  if (bytes > maxBytes) throw new CodedError('ENV_CONTENT_TOO_LONG', `The variables have more than ${maxBytes} bytes.`)
 }
 
 function assertName(name: unknown): asserts name is string {
-  if (typeof name !== 'string') throw new ApiError('INVALID_ENV_CONTENT')
-  if (!isLengthWithin(name, 0, variableLimits.nameCharacters)) throw new ApiError('ENV_NAME_TOO_LONG')
-  if (!legalName.test(name)) throw new ApiError('INVALID_ENV_CONTENT')
+  if (typeof name !== 'string') throw new CodedError('INVALID_ENV_CONTENT')
+  if (!isLengthWithin(name, 0, variableLimits.nameCharacters)) throw new CodedError('ENV_NAME_TOO_LONG')
+  if (!legalName.test(name)) throw new CodedError('INVALID_ENV_CONTENT')
 }
 
 /** A name in a sentence. */

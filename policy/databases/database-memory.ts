@@ -1,4 +1,4 @@
-import { ApiError } from '../errors.ts'
+import { CodedError } from '../errors.ts'
 import { type EngineName, maxMemoryMb } from './engine.ts'
 import { engines } from './engines.ts'
 
@@ -8,11 +8,11 @@ import { engines } from './engines.ts'
  */
 export function requestedMemoryMb(engine: EngineName, value: unknown): number {
   if (!Number.isInteger(value))
-    throw new ApiError('INSUFFICIENT_MEMORY', 'The memory of a database must be a whole number of MB.')
+    throw new CodedError('INSUFFICIENT_MEMORY', 'The memory of a database must be a whole number of MB.')
   const { minMemoryMb } = engines[engine]
   const memoryMb = value as number
   if (memoryMb < minMemoryMb || memoryMb > maxMemoryMb)
-    throw new ApiError('INVALID_MEMORY', `The memory of ${engine} must be ${minMemoryMb} to ${maxMemoryMb} MB.`)
+    throw new CodedError('INVALID_MEMORY', `The memory of ${engine} must be ${minMemoryMb} to ${maxMemoryMb} MB.`)
   return memoryMb
 }
 

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { domainToASCII } from 'node:url'
 import { getDomain, getPublicSuffix } from 'tldts'
 import type { Config } from '../config.ts'
-import { ApiError } from '../errors.ts'
+import { CodedError } from '../errors.ts'
 import { challengePrefix, withoutWildcard } from './records.ts'
 
 /** Bounds of host names in DNS (RFC 1035). */
@@ -22,18 +22,21 @@ const foreignAscii = /[\x00-,/:-@[-`{-\x7f]/
 const label = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/
 
 /**
- * The host name that a customer typed, in the form of DNS: lower case, and punycode for other scripts. Throws an ApiError with
+ * The host name that a customer typed, in the form of DNS: lower case, and punycode for other scripts. Throws an CodedError with
  * INVALID_DOMAIN, or RESERVED_DOMAIN for what cannot be proved and for the platform's own domains (`platformDomains`).
  */
 export function customHostname(typed: string, ownDomains: readonly string[]): string {
   const hostname = normalizedName(typed)
-  if (hostname === null) throw new ApiError('INVALID_DOMAIN')
+  if (hostname === null) throw new CodedError('INVALID_DOMAIN')
   const zone = [...reservedZones, ...ownDomains].find(one => isHostnameWithin(hostname, one))
   if (zone !== undefined)
-    throw new ApiError('RESERVED_DOMAIN', `Names below ${zone} cannot be used. Use a name of your own domain.`)
-  if (hostname.split('.').length < nameLimits.minLabels) throw new ApiError('INVALID_DOMAIN')
+    throw new CodedError('RESERVED_DOMAIN', `Names below ${zone} cannot be used. Use a name of your own domain.`)
+  if (hostname.split('.').length < nameLimits.minLabels) throw new CodedError('INVALID_DOMAIN')
   if (getPublicSuffix(hostname, { allowPrivateDomains: true }) === hostname)
-    throw new ApiError('RESERVED_DOMAIN', `Everyone registers names below ${hostname}. Use a name of your own domain.`)
+    throw new CodedError(
+      'RESERVED_DOMAIN',
+      `Everyone registers names below ${hostname}. Use a name of your own domain.`,
+    )
   return hostname
 }
 

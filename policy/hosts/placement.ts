@@ -7,6 +7,8 @@ export interface HostCapacity {
   diskMb: number
   reservedMemoryMb: number
   reservedDiskMb: number
+  /** How many resources of the owner it has that the new one is used with; missing = none. */
+  related?: number
 }
 
 /** What a host promises of its disk (docs/decisions/quota-volumes.md). */
@@ -51,25 +53,30 @@ export type Placement =
   | { ok: false; code: 'CLUSTER_MAINTENANCE_TRY_LATER' | 'CLUSTER_SELECTION_FAILED' }
 
 /**
- * The host with the most free memory among those with enough room. Draining and unreachable hosts are never chosen; when there are only
- * such hosts the platform is in maintenance, when none of the others has room the selection has failed.
+ * The best host among those with enough room (`bestWithRoom`). Draining and unreachable hosts are never chosen; when there are only such
+ * hosts the platform is in maintenance, when none of the others has room the selection has failed.
  */
 export function placeApp(hosts: readonly HostCapacity[], need: Need): Placement {
   const available = hosts.filter(acceptsMore)
   if (available.length === 0) return { ok: false, code: 'CLUSTER_MAINTENANCE_TRY_LATER' }
-  const best = roomiest(available, need)
+  const best = bestWithRoom(available, need)
   return best ? { ok: true, hostId: best.id } : { ok: false, code: 'CLUSTER_SELECTION_FAILED' }
 }
 
 /** Whether anything new may be placed on a host. */
 export const acceptsMore = ({ reachable, draining }: HostCapacity): boolean => reachable && !draining
 
-/** Of these hosts the one with the most free memory that has enough room; undefined when none has. */
-export function roomiest<Host extends HostCapacity>(hosts: readonly Host[], need: Need): Host | undefined {
+/**
+ * Of the hosts that have enough room the one with the most related resources, as applications reach databases of their own host only where
+ * hosts have private addresses; among equals the one with the most free memory. Undefined when none has room.
+ */
+export function bestWithRoom<Host extends HostCapacity>(hosts: readonly Host[], need: Need): Host | undefined {
   return hosts
     .filter(host => hasRoom(host, need))
-    .sort((a, b) => freeMemory(b) - freeMemory(a) || a.id.localeCompare(b.id))[0]
+    .sort((a, b) => related(b) - related(a) || freeMemory(b) - freeMemory(a) || a.id.localeCompare(b.id))[0]
 }
+
+const related = ({ related: count = 0 }: HostCapacity): number => count
 
 const freeMemory = (host: HostCapacity): number => host.memoryMb - host.reservedMemoryMb
 

@@ -1,5 +1,5 @@
 import { dayMs } from '../../lib/time.ts'
-import { ApiError } from '../errors.ts'
+import { CodedError } from '../errors.ts'
 
 const usualMs = dayMs
 const maxMs = 7 * dayMs
@@ -27,7 +27,7 @@ export function requestedWindow({ start, end }: RequestedWindow, now: number): T
   const given = { from: start === undefined ? null : timeOf(start), to: end === undefined ? null : timeOf(end) }
   const to = given.to ?? (given.from === null ? now : given.from + usualMs)
   const from = given.from ?? to - usualMs
-  if (from >= to || to - from > maxMs || from > now) throw new ApiError('INVALID_TIME_RANGE')
+  if (from >= to || to - from > maxMs || from > now) throw new CodedError('INVALID_TIME_RANGE')
   return { from, to }
 }
 
@@ -38,7 +38,7 @@ function timeOf(text: string): number {
   // Date.parse takes 30 February for 2 March.
   const day = Date.parse(`${text.slice(0, 10)}T00:00:00Z`)
   if (Number.isNaN(time) || Number.isNaN(day) || new Date(day).toISOString().slice(0, 10) !== text.slice(0, 10))
-    throw new ApiError('INVALID_TIME_RANGE')
+    throw new CodedError('INVALID_TIME_RANGE')
   return time
 }
 

@@ -1,5 +1,5 @@
 import { tierOf } from '../accounts/plans.ts'
-import { ApiError } from '../errors.ts'
+import { CodedError } from '../errors.ts'
 
 /** Options of blob storage that only some plans include (contract 7.40), with the message for other plans. */
 const options = {
@@ -15,7 +15,7 @@ export type BlobOption = keyof typeof options
 /** Throws UPGRADE_REQUIRED, with a message that names the plans with the option. */
 export function assertOption(planName: string, option: BlobOption): void {
   const [tiers, message] = options[option]
-  if (!(tiers as readonly string[]).includes(tierOf(planName))) throw new ApiError('UPGRADE_REQUIRED', message)
+  if (!(tiers as readonly string[]).includes(tierOf(planName))) throw new CodedError('UPGRADE_REQUIRED', message)
 }
 
 /** Whether an account may store and publish; without a paid plan it can still view and delete objects, and make them private. */
@@ -23,5 +23,5 @@ const isPaid = (planName: string): boolean => tierOf(planName) !== 'free'
 
 /** Throws PERMISSION_DENIED for an account without an active paid plan. */
 export function assertPaid(planName: string): void {
-  if (!isPaid(planName)) throw new ApiError('PERMISSION_DENIED')
+  if (!isPaid(planName)) throw new CodedError('PERMISSION_DENIED')
 }

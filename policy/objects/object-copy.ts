@@ -1,4 +1,4 @@
-import { ApiError } from '../errors.ts'
+import { CodedError } from '../errors.ts'
 import { assertOption } from './blob-options.ts'
 import { durationSeconds, expiryAfter, shortExpirySeconds } from './object-expiry.ts'
 import { keyParts, newRandomPart, type ObjectName, objectKey } from './object-names.ts'
@@ -38,7 +38,7 @@ export function copyTarget(
   { name, prefix = '', private: hidden = source.bucket === 'private', expire, security_hash }: Destination,
   now: Date,
 ): CopyTarget {
-  if (hidden && security_hash === false) throw new ApiError('INVALID_OBJECT_SECURITY_HASH')
+  if (hidden && security_hash === false) throw new CodedError('INVALID_OBJECT_SECURITY_HASH')
   const random = hidden || security_hash ? newRandomPart() : undefined
   const expiresAt = expire === undefined ? sourceEnds : expire && expiryAfter(durationSeconds(expire) ?? 0, now)
   const ownExtension = keyParts(source.key)?.extension ?? ''
@@ -49,7 +49,7 @@ export function copyTarget(
     bucket: hidden ? 'private' : 'public',
     key: objectKey({ prefix, ...named, random, expiresAt: expiresAt || null }),
   }
-  if (target.bucket === source.bucket && target.key === source.key) throw new ApiError('SAME_OBJECT')
+  if (target.bucket === source.bucket && target.key === source.key) throw new CodedError('SAME_OBJECT')
   const contentType = ownExtension === '' && named.extension ? contentTypeOf(named.extension) : undefined
   return { name: target, expiresAt: expiresAt || null, contentType }
 }

@@ -1,4 +1,4 @@
-import { ApiError } from '../errors.ts'
+import { CodedError } from '../errors.ts'
 import { assertOption, assertPaid } from './blob-options.ts'
 import { durationSeconds, expiryAfter, shortExpirySeconds } from './object-expiry.ts'
 import { isKey, keyParts, keyWithEnd, type ObjectName } from './object-names.ts'
@@ -62,8 +62,8 @@ export function possibleNames(name: ObjectName, update: ObjectUpdate, after: Dat
 
 /** Throws OBJECT_IS_LEGACY for a change of headers only, and INVALID_OBJECT for a name that is too long. */
 export function assertUpdatedName({ bucket, key }: ObjectName): void {
-  if (bucket === 'legacy') throw new ApiError('OBJECT_IS_LEGACY')
-  if (!isKey(key)) throw new ApiError('INVALID_OBJECT', 'The id would be too long.')
+  if (bucket === 'legacy') throw new CodedError('OBJECT_IS_LEGACY')
+  if (!isKey(key)) throw new CodedError('INVALID_OBJECT', 'The id would be too long.')
 }
 
 /** The metadata after the update. Throws INVALID_OBJECT_METADATA when something is added and it exceeds the limits of an object. */
@@ -79,6 +79,6 @@ export function updatedMetadata(
   const after = Object.fromEntries(entries)
   const adds = Object.values(metadata).some(text => text !== null)
   // S3 stores more than an object of this wire may have: removing a part of it is allowed.
-  if (adds && !fitsMetadata(after)) throw new ApiError('INVALID_OBJECT_METADATA')
+  if (adds && !fitsMetadata(after)) throw new CodedError('INVALID_OBJECT_METADATA')
   return after
 }

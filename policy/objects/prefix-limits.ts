@@ -1,4 +1,4 @@
-import { ApiError } from '../errors.ts'
+import { CodedError } from '../errors.ts'
 import { objectPrefix } from './object-names.ts'
 
 // A credential may be limited to names in certain folders (contract 7.39). They are stored with a trailing slash.
@@ -17,5 +17,5 @@ export function isKeyWithin(prefixes: readonly string[] | null, key: string): bo
 /** Throws PREFIX_REQUIRED at the root, and PREFIX_NOT_ALLOWED below other folders. `folder` ends in "/", or is empty. */
 export function assertWithin(prefixes: readonly string[] | null, folder: string): void {
   if (isKeyWithin(prefixes, folder)) return
-  throw new ApiError(folder === '' ? 'PREFIX_REQUIRED' : 'PREFIX_NOT_ALLOWED')
+  throw new CodedError(folder === '' ? 'PREFIX_REQUIRED' : 'PREFIX_NOT_ALLOWED')
 }

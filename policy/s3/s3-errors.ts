@@ -1,4 +1,4 @@
-import { type ApiError, type ErrorCode, Refusal } from '../errors.ts'
+import { type CodedError, type ErrorCode, Refusal } from '../errors.ts'
 
 /** Every code of the S3 wire with its HTTP status and its message (contract 10.5). Clients of S3 branch on the code. */
 export const s3Errors = {
@@ -117,7 +117,7 @@ export function s3ErrorOf({
   code,
   message,
   retryAfterSeconds,
-}: Pick<ApiError, 'code' | 'message' | 'retryAfterSeconds'>): S3Error {
+}: Pick<CodedError, 'code' | 'message' | 'retryAfterSeconds'>): S3Error {
   const own = ofPlatform[code] ?? 'InternalError'
   // It says why, and of a service that is unavailable whether the command may have been done.
   const shown = own === 'AccessDenied' || own === 'ServiceUnavailable' ? message : undefined

@@ -1,4 +1,4 @@
-import { ApiError } from '../errors.ts'
+import { CodedError } from '../errors.ts'
 import { assertOption } from '../objects/blob-options.ts'
 import { type RuleFields, ruleFor } from '../objects/blob-rules.ts'
 import { durationSeconds, expiryAfter } from '../objects/object-expiry.ts'
@@ -26,11 +26,11 @@ export function writeTerms(
 ): WriteTerms {
   if (isExtraBucket(bucket)) return { cacheControl, expireSeconds: null, maxBytes: Number.POSITIVE_INFINITY }
   const types = typesOf(key)
-  if (types.some(isBlockedType)) throw new ApiError('BLOCKED_FILE_TYPE')
+  if (types.some(isBlockedType)) throw new CodedError('BLOCKED_FILE_TYPE')
   if (bucket === 'public' && cacheControl && /no-cache|no-store/i.test(cacheControl)) assertOption(planName, 'no-cache')
   const rule = ruleFor(rules, key)
   if (rule?.extensions && !types.some(type => rule.extensions?.includes(type)))
-    throw new ApiError('FILE_TYPE_NOT_ALLOWED')
+    throw new CodedError('FILE_TYPE_NOT_ALLOWED')
   return {
     cacheControl: cacheControl ?? rule?.cache_control ?? null,
     expireSeconds: durationSeconds(rule?.expire ?? '') ?? null,

@@ -211,7 +211,7 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
       await start('words\n')
       await fall(silence)
       const asked = [hosts.logs(app, 1000), live(app, new AbortController().signal)].map(answer =>
-        t.throwsAsync(answer, { code, name: 'ApiError' }),
+        t.throwsAsync(answer, { code, name: 'CodedError' }),
       )
       t.is(await hosts.stats(app), null)
       await Promise.all(asked)

@@ -3,7 +3,7 @@ import { undoOperation } from '../../db/acceptance.ts'
 import { transaction } from '../../db/database.ts'
 import { type DeployRequest, queueDeploy } from '../../db/deploys/deploys.ts'
 import { allocateSegment } from '../../db/objects/segments.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 
@@ -28,7 +28,7 @@ async function scene() {
       }),
     ).then(
       queued => (queued ? 'stored' : 'missing'),
-      error => (error instanceof ApiError ? error.code : String(error)),
+      error => (error instanceof CodedError ? error.code : String(error)),
     )
   const stored = async () => Number((await db('deployments').where({ app_id: app.id }).count('* as n'))[0]!.n)
   return { db, app, deploy, stored }

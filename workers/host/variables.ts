@@ -3,7 +3,7 @@ import type { AppHostOptions } from '../../activities/hosts/app-host-options.ts'
 import { assertReadable, readVariables } from '../../db/apps/app-variables.ts'
 import type { Db } from '../../db/database.ts'
 import type { Config } from '../../policy/config.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 
 /**
  * The variables that an application's container is started with. Rejects permanently with READ_FAILED when a variable cannot be
@@ -17,7 +17,7 @@ export function startVariables(db: Db, { sealKeys }: Pick<Config, 'sealKeys'>): 
       assertReadable(unreadable)
       return { version, values: Object.fromEntries(values) }
     } catch (error) {
-      throw error instanceof ApiError ? refusal(error.code, error.message) : error
+      throw error instanceof CodedError ? refusal(error.code, error.message) : error
     }
   }
 }

@@ -14,7 +14,7 @@ import { queueSnapshotWarnings } from '../../db/snapshots/snapshot-warnings.ts'
 import { queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { loop } from '../../lib/async/loop.ts'
 import type { Plans } from '../../policy/accounts/plans.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { automaticSnapshotSeconds } from '../../policy/rounds.ts'
 import type { Lanes } from '../../workflows/client.ts'
 import { subjectOf } from './waking.ts'
@@ -136,6 +136,6 @@ async function giveUp(db: Db, operationId: string): Promise<'ended' | 'asked' | 
 
 /** It was deleted, restored or copied by hand in the meantime: it becomes due again. */
 function unlessBusy(error: unknown): null {
-  if (error instanceof ApiError) return null
+  if (error instanceof CodedError) return null
   throw error
 }

@@ -14,12 +14,12 @@ import {
   openCertificate,
   type ServedCertificate,
 } from '../../db/domains/served-certificates.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { CodedError } from '../../policy/errors.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { SealKeys } from '../../policy/seal.ts'
 import { type EntryRefusal, reconcileTable } from './reconcile-table.ts'
 
-/** Where each text comes from that the proxy itself answers to authorities and probes. One that throws an ApiError cannot be had. */
+/** Where each text comes from that the proxy itself answers to authorities and probes. One that throws an CodedError cannot be had. */
 export type AnswerSources = { [Kind in keyof WellKnownAnswers]: () => Promise<string | null> }
 
 export interface DomainRoundsOptions {
@@ -88,7 +88,7 @@ export class DomainRounds {
       try {
         answers[kind] = await sources[kind]()
       } catch (error) {
-        if (!(error instanceof ApiError)) throw error
+        if (!(error instanceof CodedError)) throw error
         unanswered.push({ host: kind, why: error.message })
       }
     const state = `${run} ${JSON.stringify(answers)}`
@@ -174,6 +174,6 @@ async function opened(db: Db, keys: SealKeys, hostname: string): Promise<ServedC
   try {
     return await openCertificate(db, keys, hostname)
   } catch (error) {
-    throw error instanceof ApiError ? new CertificateRefused(error.message) : error
+    throw error instanceof CodedError ? new CertificateRefused(error.message) : error
   }
 }

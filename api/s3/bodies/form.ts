@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import { inviteBody } from '../../http/body.ts'
@@ -92,13 +92,13 @@ function openForm(headers: Exchange['request']['headers']): BusboyInstance {
 function wholeForm(form: BusboyInstance, request: Exchange['request']): { arrived: Promise<void>; stop(): void } {
   let stop = () => {}
   const arrived = new Promise<void>((resolve, reject) => {
-    const lost = () => request.complete || reject(new ApiError('UPLOAD_ABORTED'))
+    const lost = () => request.complete || reject(new CodedError('UPLOAD_ABORTED'))
     form.once('finish', resolve)
     form.on('error', () =>
-      reject(request.complete ? new S3Error('MalformedPOSTRequest') : new ApiError('UPLOAD_ABORTED')),
+      reject(request.complete ? new S3Error('MalformedPOSTRequest') : new CodedError('UPLOAD_ABORTED')),
     )
     request.once('close', lost).once('error', lost)
-    const tooLong = () => reject(new ApiError('UPLOAD_ABORTED'))
+    const tooLong = () => reject(new CodedError('UPLOAD_ABORTED'))
     const stopWatch = watchPace(request, tooLong)
     // The sender is unknown until the fields have arrived, so the connection has the deadlines and bounds of forms.
     const bounds = boundForm(request, { tooMuch: () => reject(new S3Error('EntityTooLarge')), tooLong })

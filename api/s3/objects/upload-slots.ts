@@ -1,6 +1,6 @@
 import { readRules } from '../../../db/objects/blob-rules.ts'
 import { startUpload } from '../../../db/objects/uploads/upload-starts.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import type { RuleFields } from '../../../policy/objects/blob-rules.ts'
 import type { Services } from '../../services.ts'
 import { type HeldLease, withLease } from '../../uploads/blob-leases.ts'
@@ -30,6 +30,6 @@ export async function inUploadSlot<T>(
   work: SlotWork<T, HeldLease>,
 ): Promise<T> {
   const { rules, lease } = await startUpload(services.db, caller.user.id, services.config.blob.concurrentUploads)
-  if (!lease) throw new ApiError('TOO_MANY_CONCURRENT_UPLOADS', undefined, 1)
+  if (!lease) throw new CodedError('TOO_MANY_CONCURRENT_UPLOADS', undefined, 1)
   return withLease(services, lease, held => work(held, rules))
 }

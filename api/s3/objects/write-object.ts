@@ -3,7 +3,7 @@ import { findObject, type NewObject, type StorageCharge, type StoredObject } fro
 import { tooManyObjects } from '../../../db/objects/storage-quota.ts'
 import { readHeld } from '../../../db/objects/uploads/upload-room.ts'
 import { MiB } from '../../../lib/bytes.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { assertPaid } from '../../../policy/objects/blob-options.ts'
 import { type ObjectName, objectId, unavailableStorage } from '../../../policy/objects/object-names.ts'
 import type { WriteConditions } from '../../../policy/s3/s3-conditions.ts'
@@ -45,7 +45,7 @@ export async function assertRoom(bytes: number, name: ObjectName, caller: Caller
   const isFull = held.objects >= maxObjects(caller)
   if (held.bytes + bytes <= includedBytes(caller) && !isFull) return
   const replaced = await findObject(db, name)
-  if (held.bytes + bytes - (replaced?.size ?? 0) > includedBytes(caller)) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  if (held.bytes + bytes - (replaced?.size ?? 0) > includedBytes(caller)) throw new CodedError('STORAGE_QUOTA_EXCEEDED')
   if (isFull && !replaced) throw tooManyObjects()
 }
 
@@ -115,4 +115,5 @@ export async function reservingFor<T>(
 }
 
 /** Whether a write failed because the storage of the plan is used up. */
-export const isShort = (error: unknown): boolean => error instanceof ApiError && error.code === 'STORAGE_QUOTA_EXCEEDED'
+export const isShort = (error: unknown): boolean =>
+  error instanceof CodedError && error.code === 'STORAGE_QUOTA_EXCEEDED'

@@ -2,7 +2,7 @@ import { ownTransaction } from '../../../db/locked-slots.ts'
 import { listRules } from '../../../db/objects/blob-rules.ts'
 import { readUsage } from '../../../db/objects/blob-usage.ts'
 import { openUpload } from '../../../db/objects/uploads/uploads.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { objectId } from '../../../policy/objects/object-names.ts'
 import { algorithmNamed } from '../../../policy/s3/s3-checksums.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
@@ -33,7 +33,7 @@ export const createMultipartUpload: Operation = {
     const rules = await listRules(services.db, caller.user.id)
     const terms = writeTerms(name, headers, caller, rules)
     if ((await readUsage(services.db, caller.user.id)).bytes > includedBytes(caller))
-      throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+      throw new CodedError('STORAGE_QUOTA_EXCEEDED')
     exchange.resource = objectId(name)
     const upload = {
       owner_id: caller.user.id,

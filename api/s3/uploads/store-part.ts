@@ -1,7 +1,7 @@
 import { ownTransaction } from '../../../db/locked-slots.ts'
 import type { NewUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
 import { storeUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import type { Services } from '../../services.ts'
 import { includedBytes } from '../../uploads/storage-charge.ts'
@@ -15,6 +15,6 @@ export async function storePart(part: NewUploadPart, { caller }: S3Call, { db }:
   )
   if (outcome === 'over') throw noSuchUpload(part.uploadId)
   if (outcome === 'too large') throw new S3Error('EntityTooLarge')
-  if (outcome === 'no room') throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  if (outcome === 'no room') throw new CodedError('STORAGE_QUOTA_EXCEEDED')
   if (outcome === 'swept') throw new S3Error('InternalError')
 }

@@ -1,6 +1,6 @@
 import { readUploadRoom } from '../../../db/objects/uploads/upload-room.ts'
 import type { UploadRow } from '../../../db/objects/uploads/uploads.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { unavailableStorage } from '../../../policy/objects/object-names.ts'
 import { checksumHeader } from '../../../policy/s3/s3-checksums.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
@@ -78,6 +78,6 @@ export async function assertPartRoom(
   { db }: Services,
 ): Promise<number> {
   if (bytes > (await readUploadRoom(db, upload, part, includedBytes(caller))))
-    throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+    throw new CodedError('STORAGE_QUOTA_EXCEEDED')
   return Math.min(s3Limits.putBytes, upload.max_bytes)
 }

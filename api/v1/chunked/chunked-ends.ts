@@ -4,7 +4,7 @@ import { abortUpload, completeUpload } from '../../../db/objects/uploads/upload-
 import { listUploadParts } from '../../../db/objects/uploads/upload-parts.ts'
 import { readReplacedBytes } from '../../../db/objects/uploads/upload-room.ts'
 import { findUpload } from '../../../db/objects/uploads/uploads.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { assertPaid } from '../../../policy/objects/blob-options.ts'
 import { type UploadPart, wholeParts } from '../../../policy/objects/uploads/chunked.ts'
 import { isoTime } from '../../pipeline/fields.ts'
@@ -47,7 +47,7 @@ export const completeChunkedUpload = blobEndpoint({
     assertPaid(caller.planName)
     const upload = await ownUpload(body.upload, caller, services)
     const choose = (stored: readonly UploadPart[]) => largeEnough(wholeParts(stored), services.config.blob.minBytes)
-    const completion = await retryingOutgrown(new ApiError('UPLOAD_FAILED'), async () => {
+    const completion = await retryingOutgrown(new CodedError('UPLOAD_FAILED'), async () => {
       const size = await listUploadParts(services.db, upload.id)
         .then(stored => sizeOf(choose(stored)))
         .catch(async refusal => {
@@ -67,7 +67,7 @@ export const completeChunkedUpload = blobEndpoint({
         ),
       )
     })
-    if (!completion) throw new ApiError('UPLOAD_NOT_FOUND')
+    if (!completion) throw new CodedError('UPLOAD_NOT_FOUND')
     const { object } = completion
     return {
       ...placeView(object, services.config.urls.public),
@@ -81,7 +81,7 @@ export const completeChunkedUpload = blobEndpoint({
 const sizeOf = (parts: readonly UploadPart[]): number => parts.reduce((sum, { size }) => sum + size, 0)
 
 function largeEnough(parts: readonly UploadPart[], minBytes: number): readonly UploadPart[] {
-  if (sizeOf(parts) < minBytes) throw new ApiError('FILE_TOO_SMALL')
+  if (sizeOf(parts) < minBytes) throw new CodedError('FILE_TOO_SMALL')
   return parts
 }
 
@@ -101,6 +101,6 @@ export const abortChunkedUpload = blobEndpoint({
     if (open) assertMayContinue(open, caller)
     const end = await ownTransaction(services.db, caller.user.id, trx => abortUpload(trx, upload))
     if (end === 'completed')
-      throw new ApiError('UPLOAD_NOT_FOUND', 'The upload was completed. Delete the file instead.')
+      throw new CodedError('UPLOAD_NOT_FOUND', 'The upload was completed. Delete the file instead.')
   },
 })

@@ -6,7 +6,7 @@ import { readUsage } from '../../../db/objects/blob-usage.ts'
 import { findObject } from '../../../db/objects/objects.ts'
 import { useUploadToken } from '../../../db/objects/uploads/upload-tokens.ts'
 import { type NewUpload, openUpload } from '../../../db/objects/uploads/uploads.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import type { ObjectName } from '../../../policy/objects/object-names.ts'
 import { chunkBytes, maxFileBytes } from '../../../policy/objects/uploads/chunked.ts'
 import { chunkedSecret, chunkedToken } from '../../../policy/objects/uploads/chunked-tokens.ts'
@@ -63,9 +63,9 @@ export const beginChunkedUpload = blobEndpoint({
     const opened = async (trx: Db) => {
       const upload = await newUpload(trx, caller, query, services)
       if (caller.uploadToken && !(await useUploadToken(trx, caller.uploadToken.id)))
-        throw new ApiError('UPLOAD_TOKEN_USED')
+        throw new CodedError('UPLOAD_TOKEN_USED')
       const id = await openUpload(trx, upload, services.config.blob.chunked.maxOpen)
-      if (!id) throw new ApiError('TOO_MANY_OPEN_UPLOADS')
+      if (!id) throw new CodedError('TOO_MANY_OPEN_UPLOADS')
       return {
         upload: chunkedToken(chunkedSecret(services.config.masterKey), caller.user.id, id),
         id: idOf(upload),
@@ -118,7 +118,7 @@ async function newUpload(
 
 /** Refuses what Complete would refuse, before gigabytes are sent. An overwrite may even need less storage than is used. */
 async function assertNew(trx: Db, object: ObjectName, caller: Caller): Promise<void> {
-  if (await findObject(trx, object)) throw new ApiError('OBJECT_ALREADY_EXISTS')
+  if (await findObject(trx, object)) throw new CodedError('OBJECT_ALREADY_EXISTS')
   if ((await readUsage(trx, caller.user.id)).bytes >= includedBytes(caller))
-    throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+    throw new CodedError('STORAGE_QUOTA_EXCEEDED')
 }

@@ -4,7 +4,7 @@ import { storeUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
 import { readUploadRoom } from '../../../db/objects/uploads/upload-room.ts'
 import type { UploadRow } from '../../../db/objects/uploads/uploads.ts'
 import { takeSlotLease } from '../../../db/slot-leases.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { assertPaid } from '../../../policy/objects/blob-options.ts'
 import { unavailableStorage } from '../../../policy/objects/object-names.ts'
 import { chunkBytes, partsInFlight } from '../../../policy/objects/uploads/chunked.ts'
@@ -76,23 +76,23 @@ export const uploadPart = blobEndpoint({
     const { caller, query, exchange } = call
     assertPaid(caller.planName)
     if (/^multipart\//i.test(exchange.request.headers['content-type'] ?? ''))
-      throw new ApiError('INVALID_CONTENT_TYPE', 'A part must be sent as application/octet-stream, not as a form.')
+      throw new CodedError('INVALID_CONTENT_TYPE', 'A part must be sent as application/octet-stream, not as a form.')
     const upload = await ownUpload(query.upload, caller, services)
     if (query.part > upload.max_parts)
-      throw new ApiError('INVALID_CHUNK_PART', `part must be from 1 to ${upload.max_parts} for this upload.`)
-    if (isEmpty(exchange)) throw new ApiError('EMPTY_CHUNK')
+      throw new CodedError('INVALID_CHUNK_PART', `part must be from 1 to ${upload.max_parts} for this upload.`)
+    if (isEmpty(exchange)) throw new CodedError('EMPTY_CHUNK')
     const room = await ownRoom(upload, call, services)
     const lease = await takeSlotLease(services.db, `part/${caller.user.id}`, partsInFlight)
-    if (!lease) throw new ApiError('TOO_MANY_CONCURRENT_CHUNKS', undefined, 1)
+    if (!lease) throw new CodedError('TOO_MANY_CONCURRENT_CHUNKS', undefined, 1)
     return withLease(services, lease, async () => {
       const { segmentId, ...body } = await receiveRaw(exchange, services, reception(room, upload))
       try {
-        if (body.size === 0) throw new ApiError('EMPTY_CHUNK')
+        if (body.size === 0) throw new CodedError('EMPTY_CHUNK')
         await reauthenticate({ auth: uploading }, exchange, services)
         const limit = includedBytes(caller)
         const part = { uploadId: upload.id, part: query.part, segmentId, body, limit }
         const outcome = await ownTransaction(services.db, caller.user.id, trx => storeUploadPart(trx, part))
-        if (outcome !== 'stored') throw new ApiError(outcomes[outcome])
+        if (outcome !== 'stored') throw new CodedError(outcomes[outcome])
         return { part: query.part, size: body.size, etag: body.md5 }
       } catch (error) {
         // Only an unreferenced segment is removed: a commit whose answer was lost keeps its own.
@@ -116,6 +116,6 @@ interface PartCall {
 async function ownRoom(upload: UploadRow, { caller, query, exchange }: PartCall, { db }: Services): Promise<number> {
   const declared = Number(exchange.request.headers['content-length'] ?? 1)
   const room = await readUploadRoom(db, upload, query.part, includedBytes(caller))
-  if (declared > room) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  if (declared > room) throw new CodedError('STORAGE_QUOTA_EXCEEDED')
   return room
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { ownCounters } from '../../../policy/counters.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { objectCounts } from '../../../policy/limits.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { checkedByEndpoint, optional } from '../../pipeline/fields.ts'
@@ -33,8 +33,8 @@ export const namedObjectsErrors = ['INVALID_OBJECT', 'TOO_MANY_OBJECTS'] as cons
 /** The ids in a body, in its order. Throws INVALID_OBJECT for none, TOO_MANY_OBJECTS for more than `max`. */
 export function namedIds({ object, objects = object }: Named, max: number): string[] {
   const ids = typeof objects === 'string' ? [objects] : (objects ?? [])
-  if (ids.length === 0) throw new ApiError('INVALID_OBJECT')
-  if (ids.length > max) throw new ApiError('TOO_MANY_OBJECTS', `A request must name at most ${max} objects.`)
+  if (ids.length === 0) throw new CodedError('INVALID_OBJECT')
+  if (ids.length > max) throw new CodedError('TOO_MANY_OBJECTS', `A request must name at most ${max} objects.`)
   return ids
 }
 

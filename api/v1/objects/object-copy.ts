@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { ownTransaction } from '../../../db/locked-slots.ts'
 import { copyObject as copyRow, moveObject } from '../../../db/objects/object-changes.ts'
 import { findObject, type ObjectRow } from '../../../db/objects/objects.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { assertPaid } from '../../../policy/objects/blob-options.ts'
 import { assertMayCopy, copyTarget } from '../../../policy/objects/object-copy.ts'
 import { contentTypeOf } from '../../../policy/objects/object-types.ts'
@@ -83,7 +83,7 @@ export const copyObject = blobEndpoint({
     const call = { caller, body, exchange }
     return oncePerKey<View>(call, requestOf(call, `POST ${path}`), services.db, inTransaction =>
       mapUnexpectedError('COPY_FAILED', services, () =>
-        retryingOutgrown(new ApiError('COPY_FAILED'), () => copied(body, caller, services, inTransaction)),
+        retryingOutgrown(new CodedError('COPY_FAILED'), () => copied(body, caller, services, inTransaction)),
       ),
     )
   },
@@ -99,7 +99,7 @@ async function copied(
   const from = ownName(id, caller)
   assertWithin(caller.prefixes, destination.prefix ? `${destination.prefix}/` : '')
   const source = await findObject(db, from)
-  if (!source) throw new ApiError('OBJECT_NOT_FOUND')
+  if (!source) throw new CodedError('OBJECT_NOT_FOUND')
   assertMayCopy(destination, caller.planName)
   const { name: to, expiresAt, contentType } = copyTarget(from, source.expires_at, destination, new Date())
   // A copy keeps its type (contract 7.20); an object of unknown type gets that of its new name.
@@ -117,7 +117,7 @@ async function copied(
         const stored = await (move
           ? moveObject(trx, from, to, { overwrite, changes })
           : copyRow(trx, from, to, { overwrite, charge, changes: reserved }))
-        if (!stored) throw new ApiError('OBJECT_NOT_FOUND')
+        if (!stored) throw new CodedError('OBJECT_NOT_FOUND')
         const { object, replaced } = stored
         const place = { ...placeView(object, config.urls.public), ...expiryView(object) }
         return { answer: { ...place, size: object.size, source: id, moved: move, replaced } }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import {
   cursorForm,
   cursorLength,
@@ -63,7 +63,7 @@ export const listObjects = blobEndpoint({
     const filters = filtersOf(query, caller)
     const given = query.cursor ?? query.continuationToken
     const after = given === undefined ? undefined : readListCursor(secret, filters, given, new Date())
-    if (given !== undefined && !after) throw new ApiError(wrongCursor)
+    if (given !== undefined && !after) throw new CodedError(wrongCursor)
     const listing = { ...filters, limit: query.limit, after }
     const page = await mapUnexpectedError('LIST_FAILED', services, () => listWithin(db, listing, caller.prefixes))
     const next = page.next && listCursor(secret, filters, page.next, new Date())

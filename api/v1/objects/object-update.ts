@@ -4,7 +4,7 @@ import type { Db } from '../../../db/database.ts'
 import { ownTransaction } from '../../../db/locked-slots.ts'
 import { changeObject, moveObject } from '../../../db/objects/object-changes.ts'
 import { findObject, lockNames, type ObjectRow } from '../../../db/objects/objects.ts'
-import { ApiError, codeOn, type ErrorCode } from '../../../policy/errors.ts'
+import { CodedError, codeOn, type ErrorCode } from '../../../policy/errors.ts'
 import { type ObjectName, objectName } from '../../../policy/objects/object-names.ts'
 import {
   assertMayUpdate,
@@ -23,7 +23,7 @@ import {
   isMetadataChange,
 } from '../../../policy/objects/uploads/upload-fields.ts'
 import { requestCaps } from '../../../policy/request-caps.ts'
-import { toApiError } from '../../http/respond.ts'
+import { toCodedError } from '../../http/respond.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { isoTime } from '../../pipeline/fields.ts'
 import { mapUnexpectedError } from '../../pipeline/unexpected-errors.ts'
@@ -108,7 +108,7 @@ export const updateObjects = blobEndpoint({
   async handle({ caller, body, exchange }, services) {
     const { object, objects, ...update } = body
     const ids = namedIds({ object, objects }, requestCaps.objectsUpdated)
-    if (Object.values(update).every(value => value === undefined)) throw new ApiError('NOTHING_TO_UPDATE')
+    if (Object.values(update).every(value => value === undefined)) throw new CodedError('NOTHING_TO_UPDATE')
     await countObjects('update', ids.length, caller, services)
     // An id that no object can have may be as long as the body, so the audit record does not store it.
     if (ids.length === 1 && objectName(ids[0]!)) exchange.resource = ids[0]
@@ -134,7 +134,7 @@ async function resultOf(id: string, update: ObjectUpdate, caller: Caller, servic
   } catch (thrown) {
     // No code of one object says that it may have been changed; the answer as a whole does.
     if (thrown instanceof CommitInDoubt) throw thrown
-    return { object: id, ok: false, code: saidOf(id, codeOn('blob', toApiError(thrown).code)) }
+    return { object: id, ok: false, code: saidOf(id, codeOn('blob', toCodedError(thrown).code)) }
   }
 }
 
@@ -149,7 +149,7 @@ async function updated(trx: Db, from: ObjectName, update: ObjectUpdate): Promise
   const expiresAt = updatedExpiry(update, new Date())
   await lockNames(trx, [from, ...possibleNames(from, update, expiresAt)])
   const before = await findObject(trx, from)
-  if (!before) throw new ApiError('OBJECT_NOT_FOUND')
+  if (!before) throw new CodedError('OBJECT_NOT_FOUND')
   const to = updatedName(from, update, before.expires_at, expiresAt)
   assertUpdatedName(to)
   const changes = {
@@ -161,7 +161,7 @@ async function updated(trx: Db, from: ObjectName, update: ObjectUpdate): Promise
   const stays = to.bucket === from.bucket && to.key === from.key
   if (stays && Object.values(changes).every(value => value === undefined)) return before
   const after = stays ? await changeObject(trx, from, changes) : (await moveObject(trx, from, to, { changes }))?.object
-  if (!after) throw new ApiError('OBJECT_NOT_FOUND')
+  if (!after) throw new CodedError('OBJECT_NOT_FOUND')
   return after
 }
 

@@ -3,7 +3,7 @@ import { tooManyObjects } from '../../../db/objects/storage-quota.ts'
 import { readHeld } from '../../../db/objects/uploads/upload-room.ts'
 import { startUpload } from '../../../db/objects/uploads/upload-starts.ts'
 import { MiB } from '../../../lib/bytes.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import type { RuleFields } from '../../../policy/objects/blob-rules.ts'
 import { uploadFieldErrors, uploadQuery } from '../../../policy/objects/uploads/upload-fields.ts'
 import { type UploadTerms, uploadTerms } from '../../../policy/objects/uploads/upload-terms.ts'
@@ -67,7 +67,7 @@ export const uploadObject = blobEndpoint({
     const { rules, lease } = await startUpload(services.db, call.caller.user.id, services.config.blob.concurrentUploads)
     if (!lease) {
       await termsOf(call, rules, services)
-      throw new ApiError('TOO_MANY_CONCURRENT_UPLOADS', undefined, 1)
+      throw new CodedError('TOO_MANY_CONCURRENT_UPLOADS', undefined, 1)
     }
     return withLease(services, lease, async held => {
       const terms = await termsOf(call, rules, services)
@@ -92,6 +92,6 @@ async function assertRoom({ caller, query, exchange }: UploadCall, { db }: Servi
   const declared = Number(exchange.request.headers['content-length'] ?? 0) - checkedFromBytes
   if (declared <= 0 || query.overwrite) return
   const held = await readHeld(db, caller.user.id)
-  if (held.bytes + declared > includedBytes(caller)) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  if (held.bytes + declared > includedBytes(caller)) throw new CodedError('STORAGE_QUOTA_EXCEEDED')
   if (held.objects >= maxObjects(caller)) throw tooManyObjects()
 }

@@ -2,7 +2,7 @@ import type { Db } from '../../../db/database.ts'
 import { ownTransaction } from '../../../db/locked-slots.ts'
 import { putObject } from '../../../db/objects/object-puts.ts'
 import { findObject, type NewObject, type StoredObject, storeObject } from '../../../db/objects/objects.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { keyParts, objectId, unavailableStorage } from '../../../policy/objects/object-names.ts'
 import type { UploadFields } from '../../../policy/objects/uploads/upload-fields.ts'
 import type { UploadTerms } from '../../../policy/objects/uploads/upload-terms.ts'
@@ -101,8 +101,8 @@ async function store(
 ): Promise<View> {
   const { caller, query, exchange, held } = call
   const { segmentId, fileName: _, bytes, ...body } = arrived.upload
-  if (body.size < services.config.blob.minBytes) throw new ApiError('FILE_TOO_SMALL')
-  if (query.checksum_sha256 && query.checksum_sha256 !== body.sha256) throw new ApiError('CHECKSUM_MISMATCH')
+  if (body.size < services.config.blob.minBytes) throw new CodedError('FILE_TOO_SMALL')
+  if (query.checksum_sha256 && query.checksum_sha256 !== body.sha256) throw new CodedError('CHECKSUM_MISMATCH')
   const object = objectOf(arrived)
   const part = { segmentId, length: body.size, body, bytes }
   const { overwrite, hashed } = arrived.terms

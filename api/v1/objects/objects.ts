@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { ownTransaction } from '../../../db/locked-slots.ts'
 import { removeObjects } from '../../../db/objects/object-removal.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { objectId } from '../../../policy/objects/object-names.ts'
 import { requestCaps } from '../../../policy/request-caps.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
@@ -70,7 +70,7 @@ export const deleteObjects = blobEndpoint({
     if (ids.length > 1) return result
     exchange.resource = ids[0]
     const code = result.failed[0]?.code ?? (result.deleted.length === 0 ? 'OBJECT_NOT_FOUND' : undefined)
-    if (code) throw new ApiError(code)
+    if (code) throw new CodedError(code)
     return undefined
   },
 })
@@ -82,7 +82,7 @@ async function removeAll(ids: readonly string[], caller: Caller, { db }: Service
       return [ownName(id, caller)]
     } catch (refusal) {
       // `ownName` throws nothing else.
-      failed.push({ id, code: (refusal as ApiError).code as Deletion['failed'][number]['code'] })
+      failed.push({ id, code: (refusal as CodedError).code as Deletion['failed'][number]['code'] })
       return []
     }
   })

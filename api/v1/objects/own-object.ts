@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Db } from '../../../db/database.ts'
 import { findObject, type ObjectRow } from '../../../db/objects/objects.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { idForm, keyBytes, type ObjectName, objectName } from '../../../policy/objects/object-names.ts'
 import { assertWithin } from '../../../policy/objects/prefix-limits.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
@@ -19,7 +19,7 @@ export const ownObjectErrors = ['INVALID_OBJECT', 'OBJECT_NOT_FOUND', 'PREFIX_NO
 /** The name in an id of the caller's own object. Malformed and foreign ids are the same INVALID_OBJECT; throws PREFIX_NOT_ALLOWED too. */
 export function ownName(id: string, { user, prefixes }: Caller): ObjectName {
   const name = objectName(id)
-  if (name?.ownerId !== user.id) throw new ApiError('INVALID_OBJECT')
+  if (name?.ownerId !== user.id) throw new CodedError('INVALID_OBJECT')
   assertWithin(prefixes, name.key)
   return name
 }
@@ -27,6 +27,6 @@ export function ownName(id: string, { user, prefixes }: Caller): ObjectName {
 /** The caller's own object with this id. */
 export async function ownObject(db: Db, id: string, caller: Caller): Promise<ObjectRow> {
   const object = await findObject(db, ownName(id, caller))
-  if (!object) throw new ApiError('OBJECT_NOT_FOUND')
+  if (!object) throw new CodedError('OBJECT_NOT_FOUND')
   return object
 }

@@ -5,7 +5,7 @@ import { uncountRequest } from '../../../db/limits.ts'
 import { choosableLocales } from '../../../policy/accounts/locales.ts'
 import { username } from '../../../policy/accounts/usernames.ts'
 import { ownCounters } from '../../../policy/counters.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { limits } from '../../../policy/limits.ts'
 import { auditWithin } from '../../pipeline/audit.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -38,7 +38,7 @@ export const changeLocale = endpoint({
   errors: ['INVALID_LOCALE', 'SAME_LOCALE'],
   async handle({ caller, body }, { db }) {
     const old = await changeSetting(db, caller.user.id, 'locale', body.locale)
-    if (old === null) throw new ApiError('SAME_LOCALE')
+    if (old === null) throw new CodedError('SAME_LOCALE')
     return { locale: { old, new: body.locale } }
   },
 })
@@ -54,7 +54,7 @@ export const changeUsername = endpoint({
   errors: ['INVALID_USERNAME', 'SAME_USERNAME'],
   async handle({ caller, body }, { db, limiter, config: { rateLimitScale: scale } }) {
     const name = username(body.username)
-    if (name === null) throw new ApiError('INVALID_USERNAME')
+    if (name === null) throw new CodedError('INVALID_USERNAME')
     const counted = 'account.username.changes'
     const changes = ownCounters(counted, limits[counted], { user: caller.user, scale })
     // Counted first and uncounted if refused, so that concurrent changes cannot exceed the limit.
@@ -62,6 +62,6 @@ export const changeUsername = endpoint({
     const old = await changeSetting(db, caller.user.id, 'name', name)
     if (old !== null) return { username: { old, new: name } }
     await uncountRequest(db, changes)
-    throw new ApiError('SAME_USERNAME')
+    throw new CodedError('SAME_USERNAME')
   },
 })

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { beginDowngrade, confirmDowngrade, findDowngrade } from '../../../db/accounts/downgrades.ts'
 import { isUnavailable } from '../../../db/database.ts'
 import { codeLength, isMailedCode } from '../../../policy/accounts/mailed-codes.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { success } from '../../http/respond.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
@@ -33,7 +33,7 @@ export const downgradePlan = endpoint({
       confirmCode.length === codeLength && isMailedCode(config.masterKey, 'downgrade', id, confirmCode)
     const id = await confirmDowngrade(db, plans, userId, isRight)
     wake(services, userId)
-    if (await isRefused(id, exchange.signal, services)) throw new ApiError('DOWNGRADE_NOT_ALLOWED')
+    if (await isRefused(id, exchange.signal, services)) throw new CodedError('DOWNGRADE_NOT_ALLOWED')
     return success(undefined, 'CONFIRM_CODE_VALIDATED')
   },
 })

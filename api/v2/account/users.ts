@@ -3,7 +3,7 @@ import { findUser } from '../../../db/accounts/accounts.ts'
 import { listApps } from '../../../db/apps/apps.ts'
 import { listDatabases } from '../../../db/databases/databases.ts'
 import { planOf } from '../../../policy/accounts/plans.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { coversResource } from '../../pipeline/access.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { appSummaryView } from '../../views/app.ts'
@@ -22,7 +22,7 @@ export const getCurrentUser = endpoint({
   async handle({ caller }, { db, config, plans }) {
     // A caller may be remembered as it was before its own change of name, language or plan.
     const user = await findUser(db, caller.user.id)
-    if (!user) throw new ApiError('ACCESS_DENIED')
+    if (!user) throw new CodedError('ACCESS_DENIED')
     const apps = await listApps(db, caller.user.id)
     const databases = await listDatabases(db, caller.user.id)
     const usedMb = await usedMemoryMb(db, caller.user.id)

@@ -10,7 +10,7 @@ import { ModelFailure } from '../../../policy/ai/model-failure.ts'
 import { estimateTokens } from '../../../policy/ai/tokens.ts'
 import { tokenizeMs } from '../../../policy/ai/upstreams.ts'
 import { offersSearch, searchTokens } from '../../../policy/ai/web-search-limits.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { newId } from '../../../policy/ids.ts'
 import type { Exchange } from '../../http/exchange.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
@@ -98,12 +98,12 @@ export class ChatCalls {
       const promptTokens = await this.#promptTokens(question, ending.signal)
       const { aiContextTokens } = caller.plan
       if (promptTokens > aiContextTokens)
-        throw new ApiError(
+        throw new CodedError(
           'CONTEXT_LENGTH_EXCEEDED',
           `The messages and tools have about ${promptTokens} tokens; your plan allows ${aiContextTokens}.`,
         )
       if (!model)
-        throw new ApiError('SERVER_OVERLOADED', 'This platform has no language model.', retrySeconds.notConfigured)
+        throw new CodedError('SERVER_OVERLOADED', 'This platform has no language model.', retrySeconds.notConfigured)
       return await this.#call(model, question, promptTokens, { signal: ending.signal, isOver: () => isOver })
     } finally {
       clearTimeout(timer)
@@ -157,7 +157,7 @@ export class ChatCalls {
       if (!(failure instanceof ModelFailure)) throw failure
       outcome = failure.reason
       used = paidBy(failure, exchange.signal.aborted)
-      if (failure.reason === 'refused') throw new ApiError('INVALID_REQUEST')
+      if (failure.reason === 'refused') throw new CodedError('INVALID_REQUEST')
       throw this.#unanswered(used !== undefined && isOver())
     } finally {
       await this.#settlements.settle({ id, userId: account }, used, requestId)
@@ -165,12 +165,12 @@ export class ChatCalls {
     }
   }
 
-  #unanswered(tookTooLong: boolean): ApiError {
-    if (this.#isEnding) return new ApiError('SERVER_OVERLOADED', undefined, retrySeconds.ending)
-    if (!tookTooLong) return new ApiError('SERVER_OVERLOADED')
+  #unanswered(tookTooLong: boolean): CodedError {
+    if (this.#isEnding) return new CodedError('SERVER_OVERLOADED', undefined, retrySeconds.ending)
+    if (!tookTooLong) return new CodedError('SERVER_OVERLOADED')
     const { seconds = chatLimits.seconds } = this.#options
     const message = `The answer took longer than ${seconds} s. Set a smaller max_tokens.`
-    return new ApiError('SERVER_OVERLOADED', message, retrySeconds.tooLong)
+    return new CodedError('SERVER_OVERLOADED', message, retrySeconds.tooLong)
   }
 
   /** With searches if the budgets have room for all that they may bring and for the whole answer, else without. */
@@ -222,8 +222,8 @@ export class ChatCalls {
   }
 }
 
-const refused = ({ refusal, waitSeconds }: Extract<CallAdmission, { refusal: CallRefusal }>): ApiError =>
-  new ApiError(refusal, undefined, waitSeconds)
+const refused = ({ refusal, waitSeconds }: Extract<CallAdmission, { refusal: CallRefusal }>): CodedError =>
+  new CodedError(refusal, undefined, waitSeconds)
 
 /**
  * What a failed call costs: what was generated. A caller who left before that pays for the prompt that the model was sent, and so does

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Plan } from '../../../policy/accounts/plans.ts'
 import { modelName } from '../../../policy/ai/chat-limits.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { gateway } from './gateway.ts'
 
@@ -47,7 +47,7 @@ export const getModel = endpoint({
   response: model,
   errors: [...gateway.errors, 'NOT_FOUND'],
   async handle({ caller: { plan }, exchange }) {
-    if (exchange.path.model !== modelName) throw new ApiError('NOT_FOUND', `The only model is ${modelName}.`)
+    if (exchange.path.model !== modelName) throw new CodedError('NOT_FOUND', `The only model is ${modelName}.`)
     return shownTo(plan)
   },
 })

@@ -4,7 +4,7 @@ import { assertCheckable } from '../../../policy/apps/address-rules.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
 import { noCache } from '../../../policy/apps/app-paths.ts'
 import { isEncodedSubdomain } from '../../../policy/apps/subdomains.ts'
-import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import { CodedError, type ErrorCode } from '../../../policy/errors.ts'
 import type { Exchange } from '../../http/exchange.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import { reauthenticate } from '../../pipeline/access.ts'
@@ -68,7 +68,7 @@ export const createApp = endpoint({
   ],
   async handle({ caller, query, exchange }, services) {
     if (caller.resources !== null)
-      throw new ApiError(
+      throw new CodedError(
         'RESOURCE_NOT_ALLOWED',
         'A key that is limited to certain applications cannot create new ones.',
       )
@@ -102,9 +102,9 @@ async function createFrom(
   inTransaction: InTransaction<View>,
 ): Promise<View> {
   const config = await archiveConfig({ segmentId: upload.segmentId, account: caller.user.id }, services, 'required')
-  if (!config) throw new ApiError('MISSING_CONFIG')
+  if (!config) throw new CodedError('MISSING_CONFIG')
   if (config.subdomain !== null && isEncodedSubdomain(config.subdomain))
-    throw new ApiError('INVALID_SUBDOMAIN', 'SUBDOMAIN must not begin with xn--, the prefix of encoded names.')
+    throw new CodedError('INVALID_SUBDOMAIN', 'SUBDOMAIN must not begin with xn--, the prefix of encoded names.')
   assertCheckable(config, config.subdomain)
   const { app, answer } = await inTransaction(
     async trx => {
@@ -129,8 +129,8 @@ const olderNames: Partial<Record<ErrorCode, ErrorCode>> = {
 }
 
 function withOlderNames(error: unknown): never {
-  const name = error instanceof ApiError && olderNames[error.code]
-  throw name ? new ApiError(name, error.message) : error
+  const name = error instanceof CodedError && olderNames[error.code]
+  throw name ? new CodedError(name, error.message) : error
 }
 
 const creation = (upload: Upload, { user }: Caller, config: AppConfigFile, services: Services) => ({

@@ -2,7 +2,7 @@ import type { FileHandle } from 'node:fs/promises'
 import type { InspectOptions } from '../../../activities/archives/port.ts'
 import { type AppConfigFile, ConfigRefused, configNames, parseAppConfig } from '../../../policy/apps/app-config.ts'
 import { configTooLarge, maxConfigBytes } from '../../../policy/archives/archive-rules.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import type { Services } from '../../services.ts'
 import { isArchive, type Upload } from '../../uploads/uploads.ts'
 
@@ -15,7 +15,7 @@ export async function archiveConfig(
   const file = await store.open(segmentId)
   try {
     const inspection = await archives.inspect(file, { account, configNames: appConfigNames, config })
-    if (!inspection.ok) throw new ApiError(inspection.code, inspection.message)
+    if (!inspection.ok) throw new CodedError(inspection.code, inspection.message)
     return inspection.config
   } finally {
     await file.close()
@@ -36,7 +36,7 @@ export async function uploadedConfig(
   try {
     return parseAppConfig(await shortText(file), { has: () => false, rootNames: [], partial: true })
   } catch (error) {
-    throw error instanceof ConfigRefused ? new ApiError(error.code, error.message) : error
+    throw error instanceof ConfigRefused ? new CodedError(error.code, error.message) : error
   } finally {
     await file.close()
   }
@@ -44,6 +44,6 @@ export async function uploadedConfig(
 
 async function shortText(file: FileHandle): Promise<string> {
   const { size } = await file.stat()
-  if (size > maxConfigBytes) throw new ApiError('INVALID_FILE', configTooLarge)
+  if (size > maxConfigBytes) throw new CodedError('INVALID_FILE', configTooLarge)
   return file.readFile('utf8')
 }

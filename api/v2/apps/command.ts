@@ -10,7 +10,7 @@ import {
   type OperationKind,
   type OperationRow,
 } from '../../../db/operations/operations.ts'
-import { ApiError, type ErrorCode, isErrorCode } from '../../../policy/errors.ts'
+import { CodedError, type ErrorCode, isErrorCode } from '../../../policy/errors.ts'
 import type { CommandTimeouts } from '../../../policy/timeouts.ts'
 import type { Exchange } from '../../http/exchange.ts'
 import { accept } from '../../pipeline/acceptance.ts'
@@ -29,7 +29,7 @@ export interface Command<Kind extends string = OperationKind> {
   /** The answer when the operation failed with none of `codes`. */
   failure: ErrorCode
   /** The answer while the operation still runs at the end of the wait; default: as when it failed. */
-  undecided?: () => ApiError
+  undecided?: () => CodedError
   /** Codes of the operation that are answered unchanged. */
   codes: readonly ErrorCode[]
 }
@@ -75,8 +75,8 @@ async function carryOut(
   if (outcome?.state === 'success') return outcome
   if (!outcome && undecided) throw undecided()
   const { code, message } = outcome ?? {}
-  if (code && isErrorCode(code) && codes.includes(code)) throw new ApiError(code, message || undefined)
-  throw new ApiError(failure, code === failure && message ? message : undefined)
+  if (code && isErrorCode(code) && codes.includes(code)) throw new CodedError(code, message || undefined)
+  throw new CodedError(failure, code === failure && message ? message : undefined)
 }
 
 type Owned = Pick<AppRow, 'id' | 'owner_id'>
@@ -109,7 +109,7 @@ export async function outcomeOf(
 /** The outcome of an operation whose target is there. Throws APP_NOT_FOUND or DATABASE_NOT_FOUND when it was deleted meanwhile. */
 function ofTarget(outcome: OperationRow | undefined): OperationRow | undefined {
   const code = outcome?.code
-  if (code === 'APP_NOT_FOUND' || code === 'DATABASE_NOT_FOUND') throw new ApiError(code)
+  if (code === 'APP_NOT_FOUND' || code === 'DATABASE_NOT_FOUND') throw new CodedError(code)
   return outcome
 }
 

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import type { AppRow } from '../../../db/apps/apps.ts'
 import { configTooLarge, maxConfigBytes } from '../../../policy/archives/archive-rules.ts'
 import { ownCounters } from '../../../policy/counters.ts'
-import { ApiError, type ErrorCode, isErrorCode } from '../../../policy/errors.ts'
+import { CodedError, type ErrorCode, isErrorCode } from '../../../policy/errors.ts'
 import { limits } from '../../../policy/limits.ts'
 import type { Exchange } from '../../http/exchange.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
@@ -35,7 +35,7 @@ export async function rewriteConfig(rewrite: ConfigRewrite, services: Services):
     scale: services.config.rateLimitScale,
   }
   await services.limiter.admit(ownCounters(limit, limits[limit], subject))
-  if (content.length > maxConfigBytes) throw new ApiError('FILE_TOO_LARGE', configTooLarge)
+  if (content.length > maxConfigBytes) throw new CodedError('FILE_TOO_LARGE', configTooLarge)
   const upload = await storeUpload(
     Readable.from(Buffer.from(content)),
     name,
@@ -52,9 +52,12 @@ export async function rewriteConfig(rewrite: ConfigRewrite, services: Services):
   const outcome = await outcomeOf(exchange.headers['X-Operation-Id']!, exchange.signal, services)
   if (outcome?.state === 'success') return
   if (!outcome)
-    throw new ApiError('SAVE_FAILED', 'The deployment is still running; the list of deployments will show its outcome.')
+    throw new CodedError(
+      'SAVE_FAILED',
+      'The deployment is still running; the list of deployments will show its outcome.',
+    )
   const message = outcome.message ?? undefined
   if (outcome.code && isErrorCode(outcome.code) && codes.includes(outcome.code))
-    throw new ApiError(outcome.code, message)
-  throw new ApiError('SAVE_FAILED', `The deployment failed with ${outcome.code}. ${message ?? ''}`.trim())
+    throw new CodedError(outcome.code, message)
+  throw new CodedError('SAVE_FAILED', `The deployment failed with ${outcome.code}. ${message ?? ''}`.trim())
 }

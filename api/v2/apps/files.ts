@@ -4,7 +4,7 @@ import { permits } from '../../../policy/accounts/permissions.ts'
 import { listedPath, presentPath, wantedPath } from '../../../policy/apps/app-paths.ts'
 import { isConfigFile, isSecretFile } from '../../../policy/apps/secret-files.ts'
 import { jsonBodyBytes } from '../../../policy/body-budgets.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import type { FilesView } from '../../hosts/host-files.ts'
 import { streamSuccess } from '../../http/streamed-answer.ts'
 import { type Call, endpoint } from '../../pipeline/endpoint.ts'
@@ -102,7 +102,7 @@ export const moveFiles = endpoint({
     viewOf(call, to, services)
     await assertNoRestore(call, services)
     if (isConfigFile(to, services.config.appConfigNames))
-      throw new ApiError(
+      throw new CodedError(
         'RENAME_FAILED',
         'A configuration file is applied when it is written; write it instead of renaming.',
       )
@@ -130,11 +130,11 @@ type FileCall = Pick<Call<typeof read>, 'app' | 'role'>
 /** Throws BLOCKED_PATH for what the caller's role may not see. */
 function viewOf({ app, role }: FileCall, path: string, { config }: Services): FilesView {
   const hiding = permits(role, 'secret_files') ? null : config.appConfigNames
-  if (hiding && isSecretFile(path, hiding)) throw new ApiError('BLOCKED_PATH')
+  if (hiding && isSecretFile(path, hiding)) throw new CodedError('BLOCKED_PATH')
   return { app, path, hiding }
 }
 
 /** A change while a restore waits or runs would be lost. */
 async function assertNoRestore({ app }: FileCall, { db }: Services): Promise<void> {
-  if (await isRestorePending(db, app.id)) throw new ApiError('RESTORE_IN_PROGRESS')
+  if (await isRestorePending(db, app.id)) throw new CodedError('RESTORE_IN_PROGRESS')
 }

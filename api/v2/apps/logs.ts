@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { requestCaps } from '../../../policy/request-caps.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 
@@ -14,7 +14,7 @@ export const getLogs = endpoint({
   errors: ['LOGS_UNAVAILABLE', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT'],
   async handle({ app }, { hosts }) {
     const logs = await hosts.logs(app, requestCaps.logBytes)
-    if (logs === null) throw new ApiError('LOGS_UNAVAILABLE')
+    if (logs === null) throw new CodedError('LOGS_UNAVAILABLE')
     return { logs }
   },
 })

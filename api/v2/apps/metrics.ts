@@ -1,6 +1,6 @@
 import { listMetrics } from '../../../db/apps/app-metrics.ts'
 import { metricRules } from '../../../policy/apps/metrics.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { metricView } from '../../views/metrics.ts'
 import { metricPoints } from '../schemas.ts'
@@ -15,7 +15,7 @@ export const getMetrics = endpoint({
   response: metricPoints,
   errors: ['METRICS_NOT_SUPPORTED'],
   async handle({ app }, { db, metrics }) {
-    if (app.ram_mb < metricRules.fromMemoryMb) throw new ApiError('METRICS_NOT_SUPPORTED')
+    if (app.ram_mb < metricRules.fromMemoryMb) throw new CodedError('METRICS_NOT_SUPPORTED')
     return (await metrics.of(app.id, () => listMetrics(db, app.id))).map(metricView)
   },
 })

@@ -1,4 +1,4 @@
-import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import { CodedError, type ErrorCode } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { runCommand } from './command.ts'
 
@@ -23,7 +23,7 @@ function power(kind: keyof typeof refusalCodes, summary: string) {
     errors: refusals,
     terse: refusals,
     async handle(call, services) {
-      if (call.app.lost_with !== null) throw new ApiError('ACTION_FAILED')
+      if (call.app.lost_with !== null) throw new CodedError('ACTION_FAILED')
       await runCommand(call, services, { kind, failure: 'ACTION_FAILED', codes: refusals })
     },
   })

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { findWorkspace } from '../../../db/accounts/workspaces.ts'
 import { type AppRow, listApps } from '../../../db/apps/apps.ts'
 import { mapConcurrently } from '../../../lib/async/concurrently.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { healthOf } from '../../../policy/hosts/health-checks.ts'
 import { workspaceIdPattern } from '../../../policy/ids.ts'
 import { currentFigures } from '../../hosts/current-figures.ts'
@@ -46,7 +46,7 @@ export const listAppStatuses = endpoint({
   errors: ['APP_NOT_FOUND', 'UNKNOWN_WORKSPACE'],
   async handle({ caller, query }, services) {
     const apps = (await appsOf(caller, query.workspaceId, services)).filter(app => coversResource(caller, app.id))
-    if (apps.length === 0) throw new ApiError('APP_NOT_FOUND')
+    if (apps.length === 0) throw new CodedError('APP_NOT_FOUND')
     const figures = await mapConcurrently(apps, 32, async app => ({
       id: app.id,
       figures: await currentFigures(app, services),
@@ -59,6 +59,6 @@ export const listAppStatuses = endpoint({
 async function appsOf({ user }: Caller, workspaceId: string | undefined, { db }: Services): Promise<AppRow[]> {
   if (workspaceId === undefined) return listApps(db, user.id)
   const workspace = await findWorkspace(db, user.id, workspaceId)
-  if (!workspace) throw new ApiError('UNKNOWN_WORKSPACE')
+  if (!workspace) throw new CodedError('UNKNOWN_WORKSPACE')
   return workspace.apps
 }

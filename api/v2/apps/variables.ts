@@ -10,7 +10,7 @@ import {
   variablesShown,
 } from '../../../policy/apps/variables.ts'
 import { jsonBodyBytes } from '../../../policy/body-budgets.ts'
-import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import { CodedError, type ErrorCode } from '../../../policy/errors.ts'
 import { type Call, endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
 
@@ -110,7 +110,7 @@ async function changeAndList(
 }
 
 function assertProgram({ language }: AppRow): void {
-  if (language === 'static') throw new ApiError('STATIC_APP_ENV_NOT_SUPPORTED')
+  if (language === 'static') throw new CodedError('STATIC_APP_ENV_NOT_SUPPORTED')
 }
 
 /** `fromEntries` defines properties, so `__proto__` is a name like any other. */

@@ -2,7 +2,7 @@ import { isUnavailable } from '../../../db/database.ts'
 import { abandonCreation } from '../../../db/databases/abandoned-creations.ts'
 import { forgetAnswerOf } from '../../../db/idempotency.ts'
 import type { OperationRow } from '../../../db/operations/operations.ts'
-import { ApiError, inDoubt, UnexpectedFailure } from '../../../policy/errors.ts'
+import { CodedError, inDoubt, UnexpectedFailure } from '../../../policy/errors.ts'
 import type { Services } from '../../services.ts'
 import { waitForEnd, wakeDatabaseLane } from '../apps/command.ts'
 
@@ -25,7 +25,7 @@ export async function awaitCreation(creation: Creation, signal: AbortSignal, ser
     const leftMs = holdMs - creationMs
     ended = await waitForEnd(operationId, signal, services, { claimMs: leftMs, holdMs: leftMs })
   }
-  if (!ended) throw new ApiError('DATABASE_CREATION_FAILED', 'The creation took too long, and was cancelled.')
+  if (!ended) throw new CodedError('DATABASE_CREATION_FAILED', 'The creation took too long, and was cancelled.')
   await assertCreated(ended, services)
 }
 
@@ -54,7 +54,7 @@ const explained: readonly (string | null)[] = [
 export async function assertCreated({ id, state, code, message }: OperationRow, services: Services): Promise<void> {
   if (state === 'success') return
   if (state !== 'error' || explained.includes(code))
-    throw new ApiError('DATABASE_CREATION_FAILED', message || undefined)
+    throw new CodedError('DATABASE_CREATION_FAILED', message || undefined)
   services.log.error({ operation: id, code, reason: message }, 'the creation of a database failed unexpectedly')
   await forgetAnswerOf(services.db, id)
   throw new UnexpectedFailure('DATABASE_CREATION_FAILED')

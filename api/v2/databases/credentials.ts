@@ -3,7 +3,7 @@ import { databasePasswordKey, readClientCertificate, trustedAuthorities } from '
 import type { DatabaseRow } from '../../../db/databases/databases.ts'
 import { rotatedTo } from '../../../db/databases/password-rotation.ts'
 import { databasePassword } from '../../../policy/databases/passwords.ts'
-import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import { CodedError, type ErrorCode } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
 import { runDatabaseCommand } from '../apps/command.ts'
@@ -51,7 +51,7 @@ export const resetDatabaseCredentials = endpoint({
 })
 
 function assertRunning({ status }: DatabaseRow): void {
-  if (status !== 'running') throw new ApiError('DATABASE_NOT_RUNNING')
+  if (status !== 'running') throw new CodedError('DATABASE_NOT_RUNNING')
 }
 
 type Keys = Pick<Services, 'db' | 'config'>

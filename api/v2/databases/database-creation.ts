@@ -8,7 +8,7 @@ import { requestedMemoryMb } from '../../../policy/databases/database-memory.ts'
 import { type EngineName, engineNames, maxMemoryMb } from '../../../policy/databases/engine.ts'
 import { engines, offeredVersion, versionPattern } from '../../../policy/databases/engines.ts'
 import { mongoStandIn } from '../../../policy/databases/mongo.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -36,8 +36,8 @@ export const createDatabase = endpoint({
   operation: true,
   checkCaller({ resources, plan }) {
     if (resources !== null)
-      throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain resources cannot create new ones.')
-    if (!includesDatabases(plan)) throw new ApiError('UPGRADE_REQUIRED')
+      throw new CodedError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain resources cannot create new ones.')
+    if (!includesDatabases(plan)) throw new CodedError('UPGRADE_REQUIRED')
   },
   body: z.object({
     name: resourceName,
@@ -66,10 +66,10 @@ export const createDatabase = endpoint({
     const { name, type: engine } = body
     const { engines: offered } = services.config.databases
     if (!offered.includes(engine))
-      throw new ApiError('INVALID_DATABASE_TYPE', `This platform offers ${offered.join(', ') || 'no databases'}.`)
+      throw new CodedError('INVALID_DATABASE_TYPE', `This platform offers ${offered.join(', ') || 'no databases'}.`)
     const version = offeredVersion(engine, body.version)
     if (!version)
-      throw new ApiError('INVALID_DATABASE_VERSION', `Versions of ${engine}: ${engines[engine].versions.join(', ')}.`)
+      throw new CodedError('INVALID_DATABASE_VERSION', `Versions of ${engine}: ${engines[engine].versions.join(', ')}.`)
     const order = { name, engine, version, ramMb: requestedMemoryMb(engine, body.memory) }
     const request = { ...requestOf(call, 'POST /v2/databases'), untilEnd: true } as const
     const created = await oncePerKey<Created>(call, request, services.db, inTransaction =>
@@ -83,7 +83,7 @@ export const createDatabase = endpoint({
       if (operation) await assertCreated(operation, services)
     } else await awaitCreation(creation, exchange.signal, services)
     const database = await findDatabase(services.db, caller.user.id, created.id)
-    if (!database) throw new ApiError('DATABASE_NOT_FOUND', 'The database was deleted after its creation.')
+    if (!database) throw new CodedError('DATABASE_NOT_FOUND', 'The database was deleted after its creation.')
     return createdDatabaseView(database, await credentialsOf(database, created, services))
   },
 })

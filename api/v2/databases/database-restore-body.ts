@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { restoreBody } from '../snapshots/restore.ts'
 
 const { snapshotId, versionId } = restoreBody.shape
@@ -28,8 +28,8 @@ export function restoreSource({
 }: z.output<typeof databaseRestoreBody>): RestoreSource {
   if (timestamp !== undefined) {
     if (name === undefined && version === undefined) return { to: new Date(timestamp) }
-    throw new ApiError('INVALID_PARAMETERS', 'Send either a snapshot with its version, or a timestamp.')
+    throw new CodedError('INVALID_PARAMETERS', 'Send either a snapshot with its version, or a timestamp.')
   }
-  if (name === undefined || version === undefined) throw new ApiError('MISSING_PARAMETERS')
+  if (name === undefined || version === undefined) throw new CodedError('MISSING_PARAMETERS')
   return { name, version }
 }

@@ -6,7 +6,7 @@ import { readRestorableRanges } from '../../../db/databases/point-in-time/backup
 import { isBusy } from '../../../db/operations/operations.ts'
 import { mustFit, requestedMemoryMb } from '../../../policy/databases/database-memory.ts'
 import { maxMemoryMb } from '../../../policy/databases/engine.ts'
-import { ApiError, type ErrorCode, inDoubt } from '../../../policy/errors.ts'
+import { CodedError, type ErrorCode, inDoubt } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { checkedByEndpoint, optional, resourceName } from '../../pipeline/fields.ts'
 import { databaseView, rangesView } from '../../views/database.ts'
@@ -56,7 +56,7 @@ export const updateDatabase = endpoint({
     const { database, body } = call
     const { plans, config } = services
     const { name, ram = null } = body
-    if (name === undefined && ram === null) throw new ApiError('NO_UPDATE_DATA')
+    if (name === undefined && ram === null) throw new CodedError('NO_UPDATE_DATA')
     const rename = async () => {
       if (name) await transaction(services.db, trx => renameDatabase(trx, database.id, name))
     }
@@ -95,10 +95,10 @@ export const deleteDatabase = endpoint({
       undecided: inDoubt,
       codes: ['RESTORE_IN_PROGRESS'],
     }).catch(error => {
-      throw error instanceof ApiError && error.code === 'DELETE_FAILED' ? undeleted() : error
+      throw error instanceof CodedError && error.code === 'DELETE_FAILED' ? undeleted() : error
     })
   },
 })
 
 const undeleted = () =>
-  new ApiError('DELETE_FAILED', 'The database could not be deleted on its host. Nothing was lost. Try again.')
+  new CodedError('DELETE_FAILED', 'The database could not be deleted on its host. Nothing was lost. Try again.')

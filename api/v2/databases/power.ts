@@ -1,5 +1,5 @@
 import { isRestorePending } from '../../../db/operations/operations.ts'
-import { ApiError, type ErrorCode, inDoubt } from '../../../policy/errors.ts'
+import { CodedError, type ErrorCode, inDoubt } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { runDatabaseCommand } from '../apps/command.ts'
 
@@ -27,11 +27,11 @@ function power(kind: keyof typeof refusalCodes, summary: string) {
     errors: [...refusals, 'RESTORE_IN_PROGRESS'],
     terse: refusals,
     async handle(call, services) {
-      if (call.database.lost_with !== null) throw new ApiError('ACTION_FAILED')
+      if (call.database.lost_with !== null) throw new CodedError('ACTION_FAILED')
       await runDatabaseCommand(call, services, {
         kind,
         async alongside(trx) {
-          if (await isRestorePending(trx, call.database.id, 'database')) throw new ApiError('RESTORE_IN_PROGRESS')
+          if (await isRestorePending(trx, call.database.id, 'database')) throw new CodedError('RESTORE_IN_PROGRESS')
         },
         failure: 'ACTION_FAILED',
         // An engine that loads its data goes on starting.

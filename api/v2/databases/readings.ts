@@ -5,7 +5,7 @@ import { findFailedStart } from '../../../db/operations/operation-lookups.ts'
 import { mapConcurrently } from '../../../lib/async/concurrently.ts'
 import { awaitsStart, problemOfStart } from '../../../policy/databases/database-problems.ts'
 import { recentCrash } from '../../../policy/databases/restarts.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { requestCaps } from '../../../policy/request-caps.ts'
 import { currentFigures } from '../../hosts/current-figures.ts'
 import { coversResource } from '../../pipeline/access.ts'
@@ -64,7 +64,7 @@ export const getDatabaseLogs = endpoint({
   errors: ['LOGS_UNAVAILABLE', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT'],
   async handle({ database }, { hosts }) {
     const logs = await hosts.logs(database, requestCaps.logBytes)
-    if (logs === null) throw new ApiError('LOGS_UNAVAILABLE')
+    if (logs === null) throw new CodedError('LOGS_UNAVAILABLE')
     return { logs }
   },
 })

@@ -3,7 +3,7 @@ import { queueDatabaseRestore, queueDatabaseSnapshot } from '../../../db/databas
 import { queueMomentRestore } from '../../../db/databases/point-in-time/moment-restores.ts'
 import { findLastRestore } from '../../../db/snapshots/restores.ts'
 import { listSnapshots } from '../../../db/snapshots/snapshots.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { assertNotLost, coversResource } from '../../pipeline/access.ts'
 import { type Call, endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
@@ -87,7 +87,7 @@ export const restoreDatabase = endpoint({
     const source = restoreSource(body)
     assertNotLost(database)
     // The contents become readable in this database, so the key has to cover that one too.
-    if ('name' in source && !coversResource(caller, targetOf(source.name))) throw new ApiError('RESOURCE_NOT_ALLOWED')
+    if ('name' in source && !coversResource(caller, targetOf(source.name))) throw new CodedError('RESOURCE_NOT_ALLOWED')
     await assertReachable(database.host_id, services)
     const restore = { databaseId: database.id, actor: caller.user.id, accepting: true }
     await awaitRestore(exchange, services, {

@@ -5,7 +5,7 @@ import { type DeployRequest, queueDeploy } from '../../../db/deploys/deploys.ts'
 import { type Plan, planOf } from '../../../policy/accounts/plans.ts'
 import { assertKeepsAddress } from '../../../policy/apps/address-rules.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { type InTransaction, withoutKey } from '../../pipeline/idempotent.ts'
@@ -52,7 +52,7 @@ export async function queueCommit(
   const { answer } = await inTransaction(
     async trx => {
       const queued = await queueDeploy(trx, deploy)
-      if (!queued) throw new ApiError((await findApp(trx, app.owner_id, app.id)) ? 'COMMIT_FAILED' : 'APP_NOT_FOUND')
+      if (!queued) throw new CodedError((await findApp(trx, app.owner_id, app.id)) ? 'COMMIT_FAILED' : 'APP_NOT_FOUND')
       headers['X-Operation-Id'] = queued.operationId
       return { operationId: queued.operationId, answer: {} as Nothing }
     },
@@ -74,6 +74,6 @@ async function checkConfig(config: AppConfigFile, { app, caller }: Commit, servi
 /** A member of a workspace commits to an application that uses the plan of its owner. */
 async function planOfOwner({ owner_id }: AppRow, { db, plans }: Services): Promise<Plan> {
   const owner = await findUser(db, owner_id)
-  if (!owner) throw new ApiError('APP_NOT_FOUND')
+  if (!owner) throw new CodedError('APP_NOT_FOUND')
   return planOf(plans, owner, new Date()).plan
 }

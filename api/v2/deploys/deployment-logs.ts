@@ -5,7 +5,7 @@ import { takeSlotLease } from '../../../db/slot-leases.ts'
 import { pause } from '../../../lib/async/loop.ts'
 import { deadlineSignal } from '../../../lib/async/timeout.ts'
 import { deploymentLogs } from '../../../policy/apps/deployment-logs.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { followedLogs, wholeLogs } from '../../../policy/limits.ts'
 import { EventStream, wantsStream } from '../../http/event-stream.ts'
 import type { Exchange } from '../../http/exchange.ts'
@@ -37,13 +37,16 @@ export const getDeploymentLog = endpoint({
     const { app, exchange } = call
     const id = exchange.path.deploymentId ?? ''
     const state = /^[0-9a-f]{32}$/.test(id) ? await readDeploymentState(services.db, app.id, id) : undefined
-    if (!state) throw new ApiError('DEPLOYMENT_NOT_FOUND')
+    if (!state) throw new CodedError('DEPLOYMENT_NOT_FOUND')
     if (!wantsStream(exchange)) return whole(call, id, services)
     const { perUser } = followedLogs
     const max = Math.max(1, Math.floor(perUser * services.config.rateLimitScale))
     const lease = await takeSlotLease(services.db, `followed-log/${call.caller.user.id}`, max)
     if (!lease)
-      throw new ApiError('KEEP_CALM', `An account can follow ${max} logs at the same time. Close one of them or wait.`)
+      throw new CodedError(
+        'KEEP_CALM',
+        `An account can follow ${max} logs at the same time. Close one of them or wait.`,
+      )
     await withLease(services, lease, () => follow(call, id, services))
     // The stream is written; the envelope is for the whole log.
     return streamed as never
@@ -57,7 +60,7 @@ const allTaken = 'Too many logs are being read by other accounts. Try again in a
 async function whole({ caller, exchange }: AppCall, id: string, { db, logSlots }: Services): Promise<never> {
   const deadline = deadlineSignal(wholeLogs.waitSeconds * 1000, exchange.signal)
   const leave = await logSlots.enterUntil(caller.user.id, deadline).catch(() => {
-    throw new ApiError('KEEP_CALM', logSlots.isFull(caller.user.id) ? accountFull : allTaken)
+    throw new CodedError('KEEP_CALM', logSlots.isFull(caller.user.id) ? accountFull : allTaken)
   })
   try {
     const after = (seq: number) => readLogAfter(db, id, seq, deploymentLogs.sentBytes)

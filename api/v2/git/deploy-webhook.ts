@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { GitProvider } from '../../../activities/git-provider/port.ts'
 import type { Db } from '../../../db/database.ts'
 import { removeWebhook, setWebhook } from '../../../db/git/webhooks.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { newWebhookAddress } from '../../../policy/git/webhooks/addresses.ts'
 import { characters } from '../../../policy/stated-bounds.ts'
 import { accessStill } from '../../pipeline/access.ts'
@@ -40,7 +40,7 @@ export const setDeployWebhook = endpoint({
       sources.drop(app.id)
       return undefined
     }
-    if (await isRefused(body.access_token, gitProvider)) throw new ApiError('INVALID_ACCESS_TOKEN')
+    if (await isRefused(body.access_token, gitProvider)) throw new CodedError('INVALID_ACCESS_TOKEN')
     const fresh = newWebhookAddress(config.masterKey)
     const whenLocked = async (trx: Db) => {
       await accessStill(trx, caller, exchange.path.appId ?? '', 'deploy_webhook')

@@ -3,7 +3,7 @@ import type { Visitor } from '../../../activities/git-provider/port.ts'
 import { findUser } from '../../../db/accounts/accounts.ts'
 import { readConnection, signConnection } from '../../../policy/git/git-connection.ts'
 import { page } from '../../http/pages/pages.ts'
-import { type Reply, toApiError } from '../../http/respond.ts'
+import { type Reply, toCodedError } from '../../http/respond.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
 import { notSetUp, returnUrl } from './git-connect.ts'
@@ -73,7 +73,7 @@ function visible({ installations }: Visitor, requestedId: number | undefined): V
 
 /** A failure of the provider, as a page; other errors are thrown again. */
 function providerFailure({ log }: Services, thrown: unknown): Reply {
-  const error = toApiError(thrown)
+  const error = toCodedError(thrown)
   if (!['VALIDATION_TIMEOUT', 'VALIDATION_FAILED', 'FAILED_TO_FETCH'].includes(error.code)) throw thrown
   log.warn({ code: error.code, said: error.message }, 'the git provider did not identify the visitor')
   return page({ status: error.status, title: 'Not connected', text: [error.message, again, `Code: ${error.code}`] })

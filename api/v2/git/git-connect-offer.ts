@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { bindInstallations } from '../../../db/git/git-links.ts'
 import { localeAccepted } from '../../../policy/accounts/locales.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { type Offer, readOffer, signOffer } from '../../../policy/git/git-connection.ts'
 import { gitConnectText } from '../../../policy/pages/git-connect.ts'
 import type { Exchange } from '../../http/exchange.ts'
@@ -70,12 +70,12 @@ export const confirmGitConnection = endpoint({
   body: z.object({ offer: z.string({ error: 'INVALID_GRANT' }) }),
   errors: ['INVALID_GRANT', 'PERMISSION_DENIED', 'GITHUB_NOT_CONNECTED'],
   async handle({ caller, body, exchange }, { config, db, gitProvider }) {
-    if (!gitProvider) throw new ApiError('GITHUB_NOT_CONNECTED', 'No git provider is set up on this platform.')
+    if (!gitProvider) throw new CodedError('GITHUB_NOT_CONNECTED', 'No git provider is set up on this platform.')
     const browser = connectCookieIn(config.urls.base, exchange.request.headers.cookie)
     const offer = await readOffer(config.masterKey, body.offer, browser)
-    if (!offer) throw new ApiError('INVALID_GRANT')
+    if (!offer) throw new CodedError('INVALID_GRANT')
     if (offer.userId !== caller.user.id)
-      throw new ApiError('PERMISSION_DENIED', 'The session belongs to another account.')
+      throw new CodedError('PERMISSION_DENIED', 'The session belongs to another account.')
     await bindInstallations(db, offer.userId, offer.member, offer.installations)
     exchange.headers['Set-Cookie'] = connectCookie(config.urls.base, '', 0)
   },

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { localeAccepted } from '../../../policy/accounts/locales.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { connectionSeconds, signConnection } from '../../../policy/git/git-connection.ts'
 import { gitBeginText } from '../../../policy/pages/git-begin.ts'
 import type { Exchange } from '../../http/exchange.ts'
@@ -61,7 +61,7 @@ async function begin(
   by: 'install' | 'sign in',
 ): Promise<{ url: string; cookie: string }> {
   const { gitProvider, config } = services
-  if (!gitProvider) throw new ApiError('GITHUB_NOT_CONNECTED', 'No git provider is set up on this platform.')
+  if (!gitProvider) throw new CodedError('GITHUB_NOT_CONNECTED', 'No git provider is set up on this platform.')
   const browser = randomBytes(24).toString('base64url')
   const state = await signConnection(config.masterKey, { userId, browser })
   const url = by === 'install' ? gitProvider.installPage(state) : gitProvider.signInPage(state, returnUrl(services))

@@ -20,7 +20,7 @@ import {
   smallDeliveryBytes,
   unsignedDeliveries,
 } from '../../../policy/body-budgets.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { type DeliveryReaders, deliveryReaders } from '../../../policy/git/webhooks/app-events.ts'
 import { payloadText, type ReadDelivery } from '../../../policy/git/webhooks/deliveries.ts'
 import {
@@ -82,9 +82,9 @@ export async function acceptDelivery<Kind extends keyof DeliveryReaders>(
   const sender = source ? `owner/${source.ownerId}` : from
   const waitSeconds = source ? emptyBuckets.waitSeconds(bucketKey(source), Date.now()) : 0
   if (declared > smallDeliveryBytes && waitSeconds > 0) throw tooMany(waitSeconds)
-  if (declared > freeBodyBytes && unsignedSenders.isOver(sender, Date.now())) throw new ApiError('UPLOAD_BUSY')
+  if (declared > freeBodyBytes && unsignedSenders.isOver(sender, Date.now())) throw new CodedError('UPLOAD_BUSY')
   if (declared > parsedAtOnceBytes && source && largeSenders.isOver(sender, Date.now()))
-    throw new ApiError('UPLOAD_BUSY')
+    throw new CodedError('UPLOAD_BUSY')
   const charge = budget.charge([...new Set([from, sender])])
   try {
     inviteBody(request, response)
@@ -193,15 +193,15 @@ async function replyTo(
   return stored.kind === 'duplicate' ? duplicateReply(stored.deploymentId) : stored.reply
 }
 
-const isTooMany = (err: unknown): boolean => err instanceof ApiError && err.code === 'KEEP_CALM'
+const isTooMany = (err: unknown): boolean => err instanceof CodedError && err.code === 'KEEP_CALM'
 
 /** Remembers that the bucket of a sender is empty. */
-function emptied(source: DeliverySource, seconds: number): ApiError {
+function emptied(source: DeliverySource, seconds: number): CodedError {
   emptyBuckets.add(bucketKey(source), seconds, Date.now())
   return tooMany(seconds)
 }
 
-const tooMany = (seconds: number): ApiError => new ApiError('KEEP_CALM', undefined, seconds)
+const tooMany = (seconds: number): CodedError => new CodedError('KEEP_CALM', undefined, seconds)
 
 /** One line of text, which the provider shows next to the delivery. */
 export function textReply({ status, text }: WebhookReply): Reply {
@@ -211,13 +211,13 @@ export function textReply({ status, text }: WebhookReply): Reply {
 }
 
 /** What the pipeline itself refuses, worded for git providers. */
-export function refusalText(error: ApiError): Reply {
+export function refusalText(error: CodedError): Reply {
   if (error.code === 'KEEP_CALM') return failure(error, { terse: true })
   if (error.status >= 500) return textReply(unavailableReply)
   return textReply(verdictReply('refused', error.status, refusals[error.code] ?? 'the request is malformed'))
 }
 
-const refusals: Partial<Record<ApiError['code'], string>> = {
+const refusals: Partial<Record<CodedError['code'], string>> = {
   PAYLOAD_TOO_LARGE: 'the body is over 25 MB, or its JSON has over 1,000,000 values',
   INVALID_CONTENT_TYPE: 'a content-encoded body is not accepted',
   INVALID_PARAMETERS: 'branch must be at most 256 characters, restart must be true or false',

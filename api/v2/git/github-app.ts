@@ -5,7 +5,7 @@ import {
   isLinked,
   linkRepository as saveRepositoryLink,
 } from '../../../db/git/git-links.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { isLengthWithin } from '../../../policy/stated-bounds.ts'
 import { accessStill } from '../../pipeline/access.ts'
 import { auditWithin } from '../../pipeline/audit.ts'
@@ -46,7 +46,7 @@ export const linkRepository = endpoint({
   async handle({ app, caller, body, exchange }, services) {
     const { db, sources } = services
     const { repositoryName: name, repositoryBranch: branch } = body
-    if (await isLinked(db, app.id)) throw new ApiError('GIT_ALREADY_CONFIGURED')
+    if (await isLinked(db, app.id)) throw new CodedError('GIT_ALREADY_CONFIGURED')
     const userId = caller.user.id
     const { installationId, repository } = await linkableRepository(services, userId, { name, branch })
     const whenLocked = (trx: Db) => accessStill(trx, caller, exchange.path.appId ?? '', auth.permission)
@@ -60,11 +60,14 @@ export const linkRepository = endpoint({
       record: trx => auditWithin(trx, 'apps.link', { caller, app }, exchange),
     })
     sources.drop(app.id)
-    if (linking.kind === 'configured') throw new ApiError('GIT_ALREADY_CONFIGURED')
-    if (linking.kind === 'gone') throw new ApiError(linking.what === 'app' ? 'APP_NOT_FOUND' : 'GITHUB_NOT_CONNECTED')
+    if (linking.kind === 'configured') throw new CodedError('GIT_ALREADY_CONFIGURED')
+    if (linking.kind === 'gone') throw new CodedError(linking.what === 'app' ? 'APP_NOT_FOUND' : 'GITHUB_NOT_CONNECTED')
     if (linking.kind === 'taken') {
       const other = linking.ownerId === userId ? `Your application ${linking.name} (${linking.appId})` : undefined
-      throw new ApiError('REPOSITORY_BRANCH_ALREADY_CONFIGURED', other && `${other} is already linked to this branch.`)
+      throw new CodedError(
+        'REPOSITORY_BRANCH_ALREADY_CONFIGURED',
+        other && `${other} is already linked to this branch.`,
+      )
     }
     return { repository: { id: repository.id, full_name: repository.fullName, branch } }
   },
@@ -81,7 +84,7 @@ export const unlinkRepository = endpoint({
     const record = (trx: Db) => auditWithin(trx, 'apps.unlink', { caller, app }, exchange)
     const removed = await deleteRepositoryLink(db, app.id, record)
     sources.drop(app.id)
-    if (!removed) throw new ApiError('GIT_NOT_CONFIGURED')
+    if (!removed) throw new CodedError('GIT_NOT_CONFIGURED')
     return undefined
   },
 })

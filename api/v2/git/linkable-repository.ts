@@ -1,7 +1,7 @@
 import type { GitProvider, Repository } from '../../../activities/git-provider/port.ts'
 import type { Db } from '../../../db/database.ts'
 import { type BoundInstallation, listInstallations } from '../../../db/git/git-links.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { isBranchName } from '../../../policy/git/git-source.ts'
 import { isRepositoryName } from '../../../policy/git/repository-name.ts'
 
@@ -22,10 +22,10 @@ export async function linkableRepository(
   userId: string,
   { name, branch }: { name: string; branch: string },
 ): Promise<Linkable> {
-  if (!gitProvider) throw new ApiError('GITHUB_NOT_CONNECTED', 'No git provider is set up on this platform.')
+  if (!gitProvider) throw new CodedError('GITHUB_NOT_CONNECTED', 'No git provider is set up on this platform.')
   const installations = await listInstallations(db, userId)
-  if (installations.length === 0) throw new ApiError('GITHUB_NOT_CONNECTED')
-  if (!isRepositoryName(name)) throw new ApiError('REPOSITORY_NOT_FOUND', 'Name the repository as owner/name.')
+  if (installations.length === 0) throw new CodedError('GITHUB_NOT_CONNECTED')
+  if (!isRepositoryName(name)) throw new CodedError('REPOSITORY_NOT_FOUND', 'Name the repository as owner/name.')
   const deadline = AbortSignal.timeout(timeoutMs)
   const covering = await gitProvider.installationOf(name, deadline)
   const own = installations.find(({ id }) => id === covering)
@@ -41,20 +41,20 @@ async function examine(
 ): Promise<Repository> {
   const granted = await provider.tokenOf(id, deadline)
   if (!granted)
-    throw new ApiError('REPOSITORY_NOT_AVAILABLE', 'Your installation of the git app is suspended or was removed.')
+    throw new CodedError('REPOSITORY_NOT_AVAILABLE', 'Your installation of the git app is suspended or was removed.')
   const { token } = granted
   const repository = await provider.repository(token, name, deadline)
-  if (!repository) throw new ApiError('REPOSITORY_NOT_FOUND')
+  if (!repository) throw new CodedError('REPOSITORY_NOT_FOUND')
   const membership = await provider.membership(token, name, member.login, deadline)
   // A login name that changed hands belongs to another user.
-  if (!membership?.writes || membership.memberId !== member.id) throw new ApiError('REPOSITORY_PERMISSION_REQUIRED')
+  if (!membership?.writes || membership.memberId !== member.id) throw new CodedError('REPOSITORY_PERMISSION_REQUIRED')
   if (!granted.readsContents)
-    throw new ApiError(
+    throw new CodedError(
       'REPOSITORY_PERMISSION_REQUIRED',
       'The installation of the git app lacks the permission to read contents.',
     )
   if (!isBranchName(branch) || !(await provider.hasBranch(token, name, branch, deadline)))
-    throw new ApiError('BRANCH_NOT_FOUND')
+    throw new CodedError('BRANCH_NOT_FOUND')
   return repository
 }
 
@@ -64,9 +64,9 @@ async function uncovered(
   installations: BoundInstallation[],
   name: string,
   deadline: AbortSignal,
-): Promise<ApiError> {
+): Promise<CodedError> {
   const [any] = installations
   const granted = any && (await provider.tokenOf(any.id, deadline))
   const isVisible = granted && (await provider.repository(granted.token, name, deadline))
-  return new ApiError(isVisible ? 'REPOSITORY_NOT_AVAILABLE' : 'REPOSITORY_NOT_FOUND')
+  return new CodedError(isVisible ? 'REPOSITORY_NOT_AVAILABLE' : 'REPOSITORY_NOT_FOUND')
 }

@@ -2,7 +2,7 @@ import { purgeCache } from '../../../db/apps/cache-versions.ts'
 import { transaction } from '../../../db/database.ts'
 import { transactionNumber, wakeEdges } from '../../../db/domains/edges.ts'
 import { ownCounters } from '../../../policy/counters.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { limits } from '../../../policy/limits.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { hostName } from '../../views/app.ts'
@@ -26,6 +26,6 @@ export const purgeAppCache = endpoint({
       return transactionNumber(trx)
     })
     if (!(await everyEdgeHas(db, { transaction: purge, host: hostName(app, config.appsDomain) }, exchange.signal)))
-      throw new ApiError('PURGE_CACHE_FAILED')
+      throw new CodedError('PURGE_CACHE_FAILED')
   },
 })

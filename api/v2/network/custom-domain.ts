@@ -11,7 +11,7 @@ import {
 import { customHostname, platformDomains } from '../../../policy/domains/names.ts'
 import { proofRecords } from '../../../policy/domains/records.ts'
 import { firstAnswer, takeOverAnswer, takeOverMessage } from '../../../policy/domains/take-over.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
 import { recordsKey } from './dns-records.ts'
@@ -42,7 +42,7 @@ export const setCustomDomain = endpoint({
     }
     const hostname = customHostname(custom, platformDomains(config))
     if (!app.subdomain)
-      throw new ApiError('INVALID_DOMAIN', 'Only web applications have domains: this one has no SUBDOMAIN.')
+      throw new CodedError('INVALID_DOMAIN', 'Only web applications have domains: this one has no SUBDOMAIN.')
     const owner = await findUser(db, app.owner_id)
     if (owner) planWithDomains(plans, owner)
     const takeOver = await takeOverOf(app, hostname, services)
@@ -64,10 +64,10 @@ async function takeOverOf(
   if (!holder || firstAnswer({ accountId: app.owner_id, holder }) !== 'ask DNS') return undefined
   const { asking, holding } = await domainRecords.sightings(hostname, app.owner_id, holder.accountId)
   const answer = takeOverAnswer(holder, asking, holding)
-  if (answer === 'dns failed') throw new ApiError('DNS_FAILED')
+  if (answer === 'dns failed') throw new CodedError('DNS_FAILED')
   if (answer === 'take over') return { from: holder.accountId, isProved: holder.isProved }
   const { txt } = proofRecords(domainRecords.key, { accountId: app.owner_id, hostname }, config.appsDomain)
-  throw new ApiError('DOMAIN_ALREADY_EXISTS', takeOverMessage(txt))
+  throw new CodedError('DOMAIN_ALREADY_EXISTS', takeOverMessage(txt))
 }
 
 /** A wake-up may fail: the row is stored, and the relay finds it. */

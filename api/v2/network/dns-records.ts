@@ -3,7 +3,7 @@ import { findCertificates } from '../../../db/domains/certificates.ts'
 import { findDomain } from '../../../db/domains/domains.ts'
 import { awaitedAnswer } from '../../../policy/domains/challenges.ts'
 import { challengeOf, type DomainStanding, proofRecords, shownRecords } from '../../../policy/domains/records.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
 
@@ -25,7 +25,7 @@ export const listDnsRecords = endpoint({
   errors: ['NO_CUSTOM_DOMAIN'],
   async handle({ app }, services) {
     const { custom_domain: hostname } = app
-    if (!hostname) throw new ApiError('NO_CUSTOM_DOMAIN')
+    if (!hostname) throw new CodedError('NO_CUSTOM_DOMAIN')
     return services.dnsRecords.of(recordsKey(app.id, hostname), async () => {
       const standing = await standingOf({ accountId: app.owner_id, hostname }, services)
       return standing ? shownRecords(standing) : []

@@ -4,7 +4,7 @@ import { findUser } from '../../../db/accounts/accounts.ts'
 import type { AppRow } from '../../../db/apps/app-rows.ts'
 import { includesNetworkDetails, planOf } from '../../../policy/accounts/plans.ts'
 import { ownCounters } from '../../../policy/counters.ts'
-import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import { CodedError, type ErrorCode } from '../../../policy/errors.ts'
 import { limits } from '../../../policy/limits.ts'
 import { Busy, busyRetrySeconds } from '../../../policy/network/analytics-terms.ts'
 import { existingWindow, requestedWindow, windowName } from '../../../policy/network/windows.ts'
@@ -58,13 +58,13 @@ export async function networkAnswer<K extends Kind>(
     const answer = await services.analytics.ask(question).catch(error => {
       if (error instanceof Busy) throw error
       services.log.error({ err: error, appId: app.id, kind: details.kind }, 'a question about requests failed')
-      throw new ApiError(failure)
+      throw new CodedError(failure)
     })
     return view(answer as Answers[K])
   }
   const key = JSON.stringify([app.id, details, windowName(requested, now)])
   const given = await services.networkAnswers.of(app.owner_id, key, compute).catch(error => {
-    throw error instanceof Busy ? new ApiError('ANALYTICS_BUSY', error.message, busyRetrySeconds) : error
+    throw error instanceof Busy ? new CodedError('ANALYTICS_BUSY', error.message, busyRetrySeconds) : error
   })
   if (!given.cachedAt) return new JsonText(given.text)
   const date = given.cachedAt.toISOString()
@@ -82,5 +82,5 @@ async function countMiss({ owner_id: id }: AppRow, { limiter, config }: Services
 export async function demandNetworkDetails({ owner_id: id }: AppRow, { db, plans }: Services): Promise<void> {
   const owner = await findUser(db, id)
   if (owner && includesNetworkDetails(planOf(plans, owner, new Date()).name)) return
-  throw new ApiError('UPGRADE_REQUIRED', 'Log lines and latencies of requests come with the plan Pro.')
+  throw new CodedError('UPGRADE_REQUIRED', 'Log lines and latencies of requests come with the plan Pro.')
 }

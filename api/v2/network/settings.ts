@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { changeAppSettings, readAppSettings } from '../../../db/domains/app-settings.ts'
 import { canonicalNetwork } from '../../../lib/addresses.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { appSettingsBounds as bounds } from '../../../policy/network/app-settings.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { optional } from '../../pipeline/fields.ts'
@@ -69,7 +69,7 @@ export const updateNetworkSettings = endpoint({
   errors: ['NO_UPDATE_DATA'],
   async handle({ app, body, exchange }, { db, config }) {
     if (Object.values(body).every(value => value === undefined))
-      throw new ApiError('NO_UPDATE_DATA', 'Send at least one setting.')
+      throw new CodedError('NO_UPDATE_DATA', 'Send at least one setting.')
     const changed = await changeAppSettings(db, app, body)
     exchange.changedNothing = !changed.changed
     const awaited = { transaction: changed.transaction, host: hostName(app, config.appsDomain) }

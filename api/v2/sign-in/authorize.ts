@@ -5,7 +5,7 @@ import { credentialHash } from '../../../policy/accounts/credentials.ts'
 import { loopbackRedirect } from '../../../policy/accounts/redirects.ts'
 import { scopes } from '../../../policy/accounts/scopes.ts'
 import { authorizationTerms } from '../../../policy/accounts/sign-in-terms.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { auditWithin } from '../../pipeline/audit.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { isoTime } from '../../pipeline/fields.ts'
@@ -60,7 +60,7 @@ export const getAuthorization = endpoint({
   errors: ['INVALID_GRANT', 'INVALID_REQUEST'],
   async handle({ caller, query }, { db }) {
     const request = await authorizations.openAuthorization(db, credentialHash(query.code))
-    if (!request) throw new ApiError('INVALID_GRANT')
+    if (!request) throw new CodedError('INVALID_GRANT')
     return { display: request.display, client_id: request.client, scopes: request.scopes, account: caller.user.email }
   },
 })
@@ -77,7 +77,7 @@ export const decideAuthorization = endpoint({
   async handle({ caller, body }, { db }) {
     const decision = body.granted ? 'granted' : 'denied'
     const decided = await authorizations.decideAuthorization(db, credentialHash(body.code), caller.user.id, decision)
-    if (!decided) throw new ApiError('INVALID_GRANT')
+    if (!decided) throw new CodedError('INVALID_GRANT')
     const back = new URL(decided.redirect_uri)
     if (body.granted) back.searchParams.set('code', body.code)
     else back.searchParams.set('error', 'access_denied')

@@ -9,7 +9,7 @@ import { isMailedCode } from '../../../policy/accounts/mailed-codes.ts'
 import { signSession } from '../../../policy/accounts/sessions.ts'
 import { signInSeconds } from '../../../policy/accounts/sign-in-mails.ts'
 import { signInTerms } from '../../../policy/accounts/sign-in-terms.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { networkOf } from '../../http/address.ts'
 import { auditWithin } from '../../pipeline/audit.ts'
 import { captchaErrors, spend, verifyAnswer } from '../../pipeline/captcha.ts'
@@ -72,7 +72,8 @@ export const completeSignIn = endpoint({
       await auditWithin(trx, 'account.sign-in.end', {}, exchange)
       return created
     })
-    if (!session) throw new ApiError('INVALID_GRANT', 'The code is wrong, already used, or expired. Request a new one.')
+    if (!session)
+      throw new CodedError('INVALID_GRANT', 'The code is wrong, already used, or expired. Request a new one.')
     return { token: session.token, expires_at: session.expiresAt.toISOString() }
   },
 })
@@ -88,7 +89,7 @@ export const renewSession = endpoint({
   async handle({ caller }, { db, config: { masterKey } }) {
     const { credential_id: id, id: userId } = caller.user
     const expiresAt = await extendSession(db, id, signInTerms.sessionSeconds)
-    if (!expiresAt) throw new ApiError('ACCESS_DENIED', 'This session has reached its maximum age. Sign in again.')
+    if (!expiresAt) throw new CodedError('ACCESS_DENIED', 'This session has reached its maximum age. Sign in again.')
     return { token: await signSession(masterKey, { id, userId, expiresAt }), expires_at: expiresAt.toISOString() }
   },
 })

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { listSnapshotsOfOwner } from '../../../db/snapshots/snapshots.ts'
 import { ownCounters } from '../../../policy/counters.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { limits } from '../../../policy/limits.ts'
 import { coversResource } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
@@ -22,7 +22,7 @@ export const listAccountSnapshots = endpoint({
   errors: ['INVALID_SCOPE', 'UPGRADE_REQUIRED'],
   statuses: { UPGRADE_REQUIRED: 402 },
   async handle({ caller, query }, services) {
-    if (caller.planName === 'free') throw new ApiError('UPGRADE_REQUIRED')
+    if (caller.planName === 'free') throw new CodedError('UPGRADE_REQUIRED')
     const type = query.scope === 'databases' ? 'database' : 'app'
     const rows = await services.accountSnapshots.of(`${type}/${caller.user.id}`, async () => {
       await countMiss(caller, services)

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Db } from '../../../db/database.ts'
 import { findLastRestore, queueRestore } from '../../../db/snapshots/restores.ts'
-import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import { CodedError, type ErrorCode } from '../../../policy/errors.ts'
 import type { Exchange } from '../../http/exchange.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -60,7 +60,7 @@ export const restoreApp = endpoint({
   ],
   async handle({ app, caller, body, exchange }, services) {
     const { snapshotId: name, versionId: version } = body
-    if (!name.startsWith(`${app.id}_`)) throw new ApiError('INVALID_SNAPSHOT_ID')
+    if (!name.startsWith(`${app.id}_`)) throw new CodedError('INVALID_SNAPSHOT_ID')
     // An application that was lost with its host moves to another one.
     if (app.lost_with !== app.host_id) await assertReachable(app.host_id, services)
     const { plans, config } = services
@@ -88,8 +88,8 @@ export async function awaitRestore(exchange: Exchange, services: Services, { que
   exchange.headers['X-Operation-Id'] = operationId
   wake()
   const outcome = await outcomeOf(operationId, exchange.signal, services)
-  if (!outcome) throw new ApiError('SNAPSHOT_RESTORE_PROCESSING')
-  if (outcome.state !== 'success') throw new ApiError('SNAPSHOT_RESTORE_FAILED', restoreView(outcome).message)
+  if (!outcome) throw new CodedError('SNAPSHOT_RESTORE_PROCESSING')
+  if (outcome.state !== 'success') throw new CodedError('SNAPSHOT_RESTORE_FAILED', restoreView(outcome).message)
 }
 
 /** Contract 6.23: the last restore, until an hour after its end. */

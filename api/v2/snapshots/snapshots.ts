@@ -10,7 +10,7 @@ import {
   type SnapshotRow,
 } from '../../../db/snapshots/snapshots.ts'
 import { linkSecret } from '../../../policy/apps/snapshot-links.ts'
-import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import { CodedError, type ErrorCode } from '../../../policy/errors.ts'
 import type { Exchange } from '../../http/exchange.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import { assertNotLost } from '../../pipeline/access.ts'
@@ -82,7 +82,7 @@ export const createSnapshot = endpoint({
 
 /** Throws CLUSTER_UNAVAILABLE early for an operation that would only wait for its host. */
 export async function assertReachable(hostId: string, { db }: Services): Promise<void> {
-  if (!(await findHost(db, hostId))?.reachable) throw new ApiError('CLUSTER_UNAVAILABLE')
+  if (!(await findHost(db, hostId))?.reachable) throw new CodedError('CLUSTER_UNAVAILABLE')
 }
 
 function takingOf({ app, caller }: SnapshotCall, services: Services): Taking {
@@ -121,7 +121,7 @@ export async function snapshotOnce(
   // A repeated answer may come from an earlier version.
   if ('url' in taken) return taken
   const row = await findSnapshot(services.db, taken.snapshot)
-  if (!row) throw new ApiError('SNAPSHOT_FAILED', 'The snapshot was deleted after it was made.')
+  if (!row) throw new CodedError('SNAPSHOT_FAILED', 'The snapshot was deleted after it was made.')
   return linkView(row, linking(services))
 }
 
@@ -141,13 +141,13 @@ async function takeSnapshot(
     async trx => {
       const row = await queue(trx)
       exchange.headers['X-Operation-Id'] = row.operation_id
-      return { row, operationId: row.operation_id, answer: new ApiError('SNAPSHOT_PROCESSING') }
+      return { row, operationId: row.operation_id, answer: new CodedError('SNAPSHOT_PROCESSING') }
     },
     work => accept(services, work),
   )
   wake()
   const outcome = await outcomeOf(row.operation_id, exchange.signal, services)
-  if (!outcome) throw new ApiError('SNAPSHOT_PROCESSING')
-  if (outcome.state !== 'success') throw new ApiError('SNAPSHOT_FAILED', outcome.message ?? undefined)
+  if (!outcome) throw new CodedError('SNAPSHOT_PROCESSING')
+  if (outcome.state !== 'success') throw new CodedError('SNAPSHOT_FAILED', outcome.message ?? undefined)
   return row
 }

@@ -12,7 +12,7 @@ import { lockOwnWorkspace, type WorkspaceRow } from '../../../db/accounts/worksp
 import type { Db } from '../../../db/database.ts'
 import { type MemberRole, mayGrant, memberRoles } from '../../../policy/accounts/permissions.ts'
 import { type Plans, planOf } from '../../../policy/accounts/plans.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { coversResource } from '../../pipeline/access.ts'
 import { auditWithin } from '../../pipeline/audit.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
@@ -122,7 +122,7 @@ async function grantable(
   const workspace = await lockOwnWorkspace(trx, caller.user.id, workspaceId)
   const sharedIds = await sharedAppIds(trx, workspaceId)
   if (!mayGrant(caller.scopes, group) || !sharedIds.every(appId => coversResource(caller, appId)))
-    throw new ApiError('SCOPE_NOT_GRANTABLE')
+    throw new CodedError('SCOPE_NOT_GRANTABLE')
   return workspace
 }
 

@@ -6,7 +6,7 @@ import {
   createWorkspace as insertWorkspace,
 } from '../../../db/accounts/workspaces.ts'
 import { roles } from '../../../policy/accounts/permissions.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { workspaceIdPattern } from '../../../policy/ids.ts'
 import { languages } from '../../../policy/runtimes.ts'
 import { auditWithin } from '../../pipeline/audit.ts'
@@ -62,7 +62,7 @@ export const getWorkspace = endpoint({
   async handle({ caller, exchange }, { db, config }) {
     const { workspaceId: id = '' } = exchange.path
     const workspace = workspaceIdPattern.test(id) ? await findWorkspace(db, caller.user.id, id) : undefined
-    if (!workspace) throw new ApiError('WORKSPACE_NOT_FOUND')
+    if (!workspace) throw new CodedError('WORKSPACE_NOT_FOUND')
     return workspaceView(workspace, caller, config.appsDomain)
   },
 })

@@ -1,6 +1,6 @@
 import { backupFor, restorableRanges } from '../../../policy/databases/point-in-time.ts'
 import { rangesWords } from '../../../policy/databases/restorable-words.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { type Db, transaction } from '../../database.ts'
 import * as operations from '../../operations/operations.ts'
 import { lockIdleDatabase } from '../database-snapshots.ts'
@@ -23,11 +23,11 @@ export async function queueMomentRestore(db: Db, request: MomentRestoreRequest):
   return transaction(db, async trx => {
     const database = await lockIdleDatabase(trx, databaseId)
     if (database.engine !== 'postgres')
-      throw new ApiError('INVALID_PARAMETERS', 'Only a postgres database can be restored to a timestamp.')
+      throw new CodedError('INVALID_PARAMETERS', 'Only a postgres database can be restored to a timestamp.')
     const { backups, servings } = await readRestorable(trx, database)
     const now = new Date()
     if (!backupFor(to, backups, servings, now))
-      throw new ApiError('INVALID_PARAMETERS', rangesWords(to, restorableRanges(backups, servings, now), now))
+      throw new CodedError('INVALID_PARAMETERS', rangesWords(to, restorableRanges(backups, servings, now), now))
     return operations.enqueueOperation(trx, {
       ...({ targetType: 'database', targetId: databaseId, kind: 'restore' } as const),
       ...{ ownerId: database.owner_id, actor, accepting, input: { to: to.toISOString() } },

@@ -1,4 +1,4 @@
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { maxOpenParts } from '../../../policy/objects/uploads/chunked.ts'
 import type { Db } from '../../database.ts'
 import { statement } from '../../statement.ts'
@@ -32,7 +32,7 @@ export async function readRoomBeside(
   // In this order an upload that completes in between is counted twice, never zero times.
   const open = await readOpenParts(db, upload.owner_id)
   if (open.parts - (before ? 1 : 0) >= maxOpenParts)
-    throw new ApiError(
+    throw new CodedError(
       'TOO_MANY_OPEN_UPLOADS',
       `The open uploads of the account have ${maxOpenParts} parts. Complete or abort some.`,
     )

@@ -1,5 +1,5 @@
 import { MiB } from '../../../lib/bytes.ts'
-import { ApiError } from '../../errors.ts'
+import { CodedError } from '../../errors.ts'
 
 /** Size of a part of a chunked upload, in bytes; the last one may be smaller. */
 export const chunkBytes = { min: 5 * MiB, max: 32 * MiB } as const
@@ -35,9 +35,9 @@ export function nextPart(parts: readonly Pick<UploadPart, 'part'>[]): number {
 /** The parts of the complete file. Throws NO_CHUNKS_UPLOADED, INVALID_CHUNK_PART for a gap, CHUNK_TOO_SMALL. */
 export function wholeParts(parts: readonly UploadPart[]): readonly UploadPart[] {
   const last = parts.at(-1)
-  if (!last) throw new ApiError('NO_CHUNKS_UPLOADED')
-  if (nextPart(parts) < last.part) throw new ApiError('INVALID_CHUNK_PART', `Part ${nextPart(parts)} is missing.`)
+  if (!last) throw new CodedError('NO_CHUNKS_UPLOADED')
+  if (nextPart(parts) < last.part) throw new CodedError('INVALID_CHUNK_PART', `Part ${nextPart(parts)} is missing.`)
   const small = parts.find(({ part, size }) => part !== last.part && size < chunkBytes.min)
-  if (small) throw new ApiError('CHUNK_TOO_SMALL', `Part ${small.part} is below 5 MB. Only the last part may be.`)
+  if (small) throw new CodedError('CHUNK_TOO_SMALL', `Part ${small.part} is below 5 MB. Only the last part may be.`)
   return parts
 }

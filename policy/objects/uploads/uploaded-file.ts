@@ -1,5 +1,5 @@
 import { asWritten } from '../../../lib/shown-names.ts'
-import { ApiError } from '../../errors.ts'
+import { CodedError } from '../../errors.ts'
 import { isObjectName, newRandomPart, type ObjectName, objectKey } from '../object-names.ts'
 import { contentTypeOf, extensionOf, extensionOfType, isBlockedType, nameOfFile, typesOf } from '../object-types.ts'
 import type { UploadTerms } from './upload-terms.ts'
@@ -31,7 +31,7 @@ export function uploadedFile(terms: UploadTerms, ownerId: string, file: GivenFil
   const { name, extension, types } = nameFile(terms.name, file)
   assertNotBlocked(extension)
   if (!terms.extensions.every(list => types.some(type => list.includes(type))))
-    throw new ApiError('FILE_TYPE_NOT_ALLOWED')
+    throw new CodedError('FILE_TYPE_NOT_ALLOWED')
   const { bucket, prefix, hashed, expiresAt } = terms
   const random = hashed ? newRandomPart() : undefined
   return {
@@ -52,7 +52,7 @@ interface NamedFile {
 /** The extension is the file's; for a file without one, that of the requested name. */
 function nameFile(requested: string | undefined, { fileName, type }: GivenFile): NamedFile {
   const ofFile = fileName === nameless && type ? (extensionOfType(type) ?? '') : extensionOf(fileName)
-  if (ofFile === undefined) throw new ApiError('INVALID_FILE_TYPE')
+  if (ofFile === undefined) throw new CodedError('INVALID_FILE_TYPE')
   const name = requested ?? (nameOfFile(fileName) || 'file')
   if (ofFile === '') return { ...nameWithType(name), types: typesOf(name) }
   return { name, extension: ofFile, types: fileName === nameless ? typesOf(`${name}.${ofFile}`) : typesOf(fileName) }
@@ -62,13 +62,13 @@ function nameFile(requested: string | undefined, { fileName, type }: GivenFile):
 export function nameWithType(requested: string): { name: string; extension: string } {
   const extension = extensionOf(requested) ?? ''
   const name = extension ? requested.slice(0, -extension.length - 1) : requested
-  if (!isObjectName(name)) throw new ApiError('INVALID_OBJECT_NAME')
+  if (!isObjectName(name)) throw new CodedError('INVALID_OBJECT_NAME')
   return { name, extension }
 }
 
 /** Throws BLOCKED_FILE_TYPE. */
 export function assertNotBlocked(extension: string): void {
-  if (isBlockedType(extension)) throw new ApiError('BLOCKED_FILE_TYPE')
+  if (isBlockedType(extension)) throw new CodedError('BLOCKED_FILE_TYPE')
 }
 
 /** Without folders and characters that would not display as written; null when nothing is left. */

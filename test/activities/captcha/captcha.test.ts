@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import test from 'ava'
 import { siteverifyCaptcha } from '../../../activities/captcha/siteverify.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { captchaContract } from '../../contracts/captcha.ts'
 import { CaptchaProviderServer } from '../../kit/servers/captcha-provider.ts'
 
@@ -40,7 +40,7 @@ async function refusal(
     const at = await siteverifyCaptcha(provider.settings()).solvedAt(provider.solve(), '203.0.113.7', deadline)
     return at === null ? 'none' : 'solved'
   } catch (error) {
-    if (!(error instanceof ApiError)) throw error
+    if (!(error instanceof CodedError)) throw error
     return `${error.code}: ${error.message}`
   } finally {
     provider.takeOver = () => false
@@ -63,9 +63,9 @@ test.serial(
     const port = await closedPort()
     const away = siteverifyCaptcha({ verifyUrl: `http://127.0.0.1:${port}/`, secretKey: 'x' })
     const error = await t.throwsAsync(away.solvedAt('a', '203.0.113.7', AbortSignal.timeout(10_000)), {
-      instanceOf: ApiError,
+      instanceOf: CodedError,
     })
-    t.is((error as ApiError).code, 'FAILED_TO_FETCH')
+    t.is((error as CodedError).code, 'FAILED_TO_FETCH')
   },
 )
 

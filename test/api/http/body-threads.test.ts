@@ -3,7 +3,7 @@ import test from 'ava'
 import type { BodyForm } from '../../../api/http/body.ts'
 import { isDense, measureBody } from '../../../api/http/body-measure.ts'
 import { parseInThread } from '../../../api/http/body-threads.ts'
-import type { ApiError } from '../../../policy/errors.ts'
+import type { CodedError } from '../../../policy/errors.ts'
 import { parsingThreads } from '../../kit/parsing-threads.ts'
 
 const bytesOf = (text: string) => new Uint8Array(Buffer.from(text))
@@ -15,7 +15,7 @@ const aside = (body: unknown, form: BodyForm = {}) => parsed(bytesOf(JSON.string
 test('a body whose client has disconnected leaves the queue of its account and holds nothing', async t => {
   const aborted = AbortSignal.abort()
   const refused = await t.throwsAsync(parseInThread(new TextEncoder().encode('{}'), {}, 'eve', aborted))
-  t.is((refused as ApiError).code, 'INVALID_JSON_BODY')
+  t.is((refused as CodedError).code, 'INVALID_JSON_BODY')
 })
 
 test('an object is parsed as in the main thread, including field names of the sender', async t => {

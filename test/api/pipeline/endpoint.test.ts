@@ -1,7 +1,7 @@
 import test from 'ava'
 import { z } from 'zod'
 import { endpoint } from '../../../api/pipeline/endpoint.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { testApi } from '../../kit/actors/api.ts'
 
 const echo = endpoint({
@@ -32,7 +32,7 @@ const broken = endpoint({
   async handle({ exchange }, { db }) {
     if (exchange.path.how === 'sql') await db.raw('select secret from nowhere')
     if (exchange.path.how === 'text') await db.raw('select ?::text', ['a\0b'])
-    if (exchange.path.how === 'away') throw new ApiError('CLUSTER_UNAVAILABLE')
+    if (exchange.path.how === 'away') throw new CodedError('CLUSTER_UNAVAILABLE')
     if (exchange.path.how === 'null') throw null
     throw new Error('a secret at /etc/passwd')
   },

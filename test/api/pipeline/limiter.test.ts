@@ -2,7 +2,7 @@ import test from 'ava'
 import { Limiter, maxRefusing } from '../../../api/pipeline/limiter.ts'
 import { sweepCounters } from '../../../db/limits.ts'
 import type { Counter } from '../../../policy/counters.ts'
-import type { ApiError } from '../../../policy/errors.ts'
+import type { CodedError } from '../../../policy/errors.ts'
 import { openApiFor, testApi } from '../../kit/actors/api.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -125,7 +125,7 @@ test.serial('of two budgets the caller gets the longer wait, and of a budget and
     ({ key, allow: 1, perSeconds: 60, blockSeconds, code }) as const
   const waitOf = async (...counters: Counter[]) => {
     await limiter.admit(counters)
-    const refusal = await t.throwsAsync<ApiError>(limiter.admit(counters))
+    const refusal = await t.throwsAsync<CodedError>(limiter.admit(counters))
     return [refusal.code, refusal.retryAfterSeconds]
   }
   const [long, short] = [counter('a-budget', 1700, 'RATE_LIMIT'), counter('b-budget', 20, 'RATE_LIMIT')]

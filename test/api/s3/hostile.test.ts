@@ -6,7 +6,7 @@ import test from 'ava'
 import { sha256Hex, signingKey } from '../../../api/s3/signature/signing.ts'
 import type { SegmentIds } from '../../../db/objects/segment-ids.ts'
 import { MiB } from '../../../lib/bytes.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { s3ErrorOf } from '../../../policy/s3/s3-errors.ts'
 import { testApi } from '../../kit/actors/api.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
@@ -79,7 +79,7 @@ test('a document with more chunk frames than content is EntityTooLarge, not an i
   const answer = await sendRaw(api().s3Url, { ...request, body })
   t.is(answer?.status, 400)
   t.is(codeOf(answer?.body), 'EntityTooLarge')
-  t.is(s3ErrorOf(new ApiError('INVALID_JSON_BODY')).code, 'IncompleteBody', 'a document that takes 30 s')
+  t.is(s3ErrorOf(new CodedError('INVALID_JSON_BODY')).code, 'IncompleteBody', 'a document that takes 30 s')
 })
 
 test('a key that is revoked while a document arrives deletes nothing', async t => {

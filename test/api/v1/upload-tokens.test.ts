@@ -3,7 +3,7 @@ import type { Caller } from '../../../api/pipeline/authenticate.ts'
 import { withTokenUse } from '../../../api/v1/upload-token-use.ts'
 import { CommitInDoubt } from '../../../db/commits-in-doubt.ts'
 import { mapConcurrently } from '../../../lib/async/concurrently.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { type TestUser, testApi } from '../../kit/actors/api.ts'
 import { chunkedAs } from '../../kit/actors/chunked.ts'
 
@@ -40,7 +40,7 @@ test('a failed upload returns the use of its token, unless it may have been comm
     await api().db('upload_tokens').where({ id }).update({ used: 0 })
     return used
   }
-  t.is(await usedAfter(new ApiError('UPLOAD_ABORTED')), 0)
+  t.is(await usedAfter(new CodedError('UPLOAD_ABORTED')), 0)
   t.is(await usedAfter(new CommitInDoubt(undefined)), 1)
   t.is(await usedAfter(new Error('Connection terminated')), 1)
 })

@@ -6,7 +6,7 @@ import { removeApp } from '../../../db/apps/app-creation.ts'
 import { transaction } from '../../../db/database.ts'
 import { Notifications } from '../../../db/notifications.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { makeWorkspace } from '../../kit/rows/workspaces.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -49,7 +49,7 @@ async function announced(work: () => Promise<unknown>): Promise<string[]> {
   return heard.sort()
 }
 
-const refusal = (code: string) => ({ instanceOf: ApiError, code })
+const refusal = (code: string) => ({ instanceOf: CodedError, code })
 
 test.serial('a change announces exactly the accounts that may see less than before', async t => {
   const { db, ana, bob, cleo, app, workspace } = await team()

@@ -4,7 +4,7 @@ import { removeApp } from '../../../db/apps/app-creation.ts'
 import { listApps } from '../../../db/apps/apps.ts'
 import * as hosts from '../../../db/hosts/hosts.ts'
 import { chores, tidyRows } from '../../../db/housekeeping.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { retentionSettings } from '../../../policy/retention.ts'
 import { statementsOf } from '../../kit/rows/plans-of.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -19,7 +19,7 @@ async function outcomes(attempts: Promise<unknown>[]): Promise<Record<string, nu
     const name =
       result.status === 'fulfilled'
         ? 'created'
-        : result.reason instanceof ApiError
+        : result.reason instanceof CodedError
           ? result.reason.code
           : String(result.reason)
     counts[name] = (counts[name] ?? 0) + 1

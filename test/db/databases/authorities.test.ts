@@ -18,7 +18,7 @@ import { testDatabase } from '../../kit/servers/database.ts'
 const database = testDatabase()
 const keys = sealKeys('ab'.repeat(32))
 const strange = sealKeys('cd'.repeat(32))
-const unreadable = { name: 'ApiError', code: 'READ_FAILED' }
+const unreadable = { name: 'CodedError', code: 'READ_FAILED' }
 
 let made = 0
 const privateKeys = new Map<string, string>()

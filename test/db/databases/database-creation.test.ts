@@ -6,7 +6,7 @@ import { removeDatabase, reserveMoreMemory } from '../../../db/databases/databas
 import { findDatabase, listDatabases } from '../../../db/databases/databases.ts'
 import * as hosts from '../../../db/hosts/hosts.ts'
 import { defaultPlans, type Plans } from '../../../policy/accounts/plans.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { newId } from '../../../policy/ids.ts'
 import { configFile, plansOfMemory, rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -17,7 +17,7 @@ const database = testDatabase()
 async function outcomes(attempts: Promise<unknown>[]): Promise<Record<string, number>> {
   const counts: Record<string, number> = {}
   for (const result of await Promise.allSettled(attempts)) {
-    const code = result.status === 'rejected' && result.reason instanceof ApiError ? result.reason.code : undefined
+    const code = result.status === 'rejected' && result.reason instanceof CodedError ? result.reason.code : undefined
     const name = code ?? (result.status === 'fulfilled' ? 'created' : String(result.reason))
     counts[name] = (counts[name] ?? 0) + 1
   }
@@ -73,6 +73,25 @@ test.serial(
     const placed = async (ownerId: string) => (await make.database(ownerId)).database.host_id
     t.is(await placed(user.id), hostId)
     t.is(await placed(other.id), roomy)
+    await db('hosts').where({ id: hostId }).update({ memory_mb: 1024 })
+    t.is(await placed(user.id), roomy, 'never refused for it')
+  },
+)
+
+test.serial(
+  'an application gets the host of its owner’s databases, if that has room; a static one needs none',
+  async t => {
+    const { make, user, hostId, db } = await onlyHost()
+    await make.database(user.id)
+    const other = await make.user()
+    await make.database(other.id)
+    const roomy = `host-${++names}`
+    await make.databaseHost(roomy, { memoryMb: 1_000_000 })
+    await db('hosts').where({ id: roomy }).update({ last_seen_at: '2100-01-01' })
+    const placed = async (ownerId: string, config = {}) => (await make.app(ownerId, config)).app.host_id
+    t.is(await placed(user.id), hostId)
+    t.is(await placed(other.id, { language: 'static' }), roomy)
+    t.is(await placed((await make.user()).id), roomy, 'databases of others count for nothing')
     await db('hosts').where({ id: hostId }).update({ memory_mb: 1024 })
     t.is(await placed(user.id), roomy, 'never refused for it')
   },

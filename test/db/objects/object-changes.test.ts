@@ -3,7 +3,7 @@ import { type Db, transaction } from '../../../db/database.ts'
 import { readUsage } from '../../../db/objects/blob-usage.ts'
 import { changeObject, copyObject, moveObject } from '../../../db/objects/object-changes.ts'
 import { findObject, manifestOf } from '../../../db/objects/objects.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import type { Bucket, ObjectName } from '../../../policy/objects/object-names.ts'
 import { put } from '../../kit/objects/objects.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -23,7 +23,7 @@ async function account() {
   return { db, ownerId, name, stored, refs, change }
 }
 
-const refusal = (code: string) => ({ instanceOf: ApiError, code })
+const refusal = (code: string) => ({ instanceOf: CodedError, code })
 
 test('a move gives another name and a new birth; content, headers and usage stay', async t => {
   const { db, ownerId, name, stored, refs, change } = await account()

@@ -15,7 +15,7 @@ import {
   storeObject,
 } from '../../../db/objects/objects.ts'
 import * as segments from '../../../db/objects/segments.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { newId } from '../../../policy/ids.ts'
 import type { ObjectName } from '../../../policy/objects/object-names.ts'
 import { drawnPart, put } from '../../kit/objects/objects.ts'
@@ -33,7 +33,7 @@ async function place(key = 'a/b.txt') {
   return { db, ownerId, name, segment }
 }
 
-const refusal = (code: string) => ({ instanceOf: ApiError, code })
+const refusal = (code: string) => ({ instanceOf: CodedError, code })
 
 test('a new object refers to its segment and is found with its manifest', async t => {
   const { db, name, segment } = await place()

@@ -4,7 +4,7 @@ import { foldUsage, readTakenBytes, readUsage, recountUsage, sumObjects } from '
 import { removeObject, storeObject } from '../../../db/objects/objects.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import { StorageQuota } from '../../../db/objects/storage-quota.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { newId } from '../../../policy/ids.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
@@ -21,7 +21,7 @@ test.after.always('give back what was leased', async () => {
   for (const quota of closing) await quota.close()
 })
 const gigabyte = 1024 ** 3
-const refusal = { instanceOf: ApiError, code: 'STORAGE_QUOTA_EXCEEDED' }
+const refusal = { instanceOf: CodedError, code: 'STORAGE_QUOTA_EXCEEDED' }
 
 /** An account, and as many processes as are asked for. */
 async function account(processes = 1) {
@@ -85,9 +85,9 @@ test('leased bytes count before they are written, and a refusal gives them back'
   const under = quotas[0]!.charging({ ownerId, bytes: 60, limit: 100, ...uncounted }, async () => {
     await t.throwsAsync(store('other', 'x'.repeat(41), 100, quotas[1]), refusal)
     await store('fits', 'x'.repeat(40), 100, quotas[1])
-    throw new ApiError('UPLOAD_FAILED')
+    throw new CodedError('UPLOAD_FAILED')
   })
-  await t.throwsAsync(under, { instanceOf: ApiError, code: 'UPLOAD_FAILED' })
+  await t.throwsAsync(under, { instanceOf: CodedError, code: 'UPLOAD_FAILED' })
   await store('other', 'x'.repeat(60), 100, quotas[1])
   t.deepEqual(await readUsage(db, ownerId), { objects: 2, bytes: 100 })
 })
@@ -106,7 +106,7 @@ test('bytes of a write that may have been stored are not given to the next one',
       .catch(error => t.is(error, end))
     return leaseId
   }
-  const first = await leaseOf(1000, new ApiError('UPLOAD_FAILED'))
+  const first = await leaseOf(1000, new CodedError('UPLOAD_FAILED'))
   t.is(await leaseOf(1000, new S3Error('PreconditionFailed')), first)
   t.is(await leaseOf(slice + 1000, new Error('the answer is lost')), first, 'a refusal has given them back')
   t.not(await leaseOf(slice + 1000), first)
@@ -222,7 +222,7 @@ test('an account has a number of objects, also of empty ones, and room again aft
   await t.throwsAsync(write('f', { quota: quotas[1] }), refusal, 'in another process')
   t.true((await write('a', { objects: 0, overwrite: true })).replaced)
   await db.transaction(trx => removeObject(trx, name('a')))
-  await t.throwsAsync(write('b'), { instanceOf: ApiError, code: 'OBJECT_ALREADY_EXISTS' })
+  await t.throwsAsync(write('b'), { instanceOf: CodedError, code: 'OBJECT_ALREADY_EXISTS' })
   await write('g')
   await t.throwsAsync(write('h'), { ...refusal, message: /^The account has as many objects as its plan allows/ })
   t.deepEqual(await readUsage(db, ownerId), { objects: 3, bytes: 0 })

@@ -3,7 +3,7 @@ import type { LiveEvent } from '../../../activities/live/live-feed.ts'
 import type { Hosted } from '../../../api/hosts/host-call.ts'
 import type { HostReader, HostReading } from '../../../api/hosts/host-reader.ts'
 import { assertNotLost } from '../../../api/pipeline/access.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import type { ScriptedLive } from './scripted-live.ts'
 
 /**
@@ -35,8 +35,8 @@ export class ScriptedHosts implements HostReader {
   #of<T>(hosted: Hosted, script: ReadonlyMap<string, T>): T {
     assertNotLost(hosted)
     const silence = this.silent.get(hosted.id)
-    if (silence) throw new ApiError(silence)
-    if (!script.has(hosted.id)) throw new ApiError('CLUSTER_UNAVAILABLE')
+    if (silence) throw new CodedError(silence)
+    if (!script.has(hosted.id)) throw new CodedError('CLUSTER_UNAVAILABLE')
     return script.get(hosted.id)!
   }
 }

@@ -19,7 +19,7 @@ import {
 import { abortUpload, completeUpload, reclaimUpload } from '../../../db/objects/uploads/upload-ends.ts'
 import { listUploadParts, storeUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
 import { endSlotLease, takeSlotLease } from '../../../db/slot-leases.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import type { ObjectName } from '../../../policy/objects/object-names.ts'
 import { bytesOf, storageLimit } from './object-bytes.ts'
 import type { Act } from './object-model.ts'
@@ -40,7 +40,7 @@ export class ObjectActs {
     this.#s3 = new S3Acts(ownerId)
   }
 
-  /** Performs an act in one of the processes, and returns the client's answer. Throws ApiError if that is a code. */
+  /** Performs an act in one of the processes, and returns the client's answer. Throws CodedError if that is a code. */
   async do(act: Act, process: ObjectProcess): Promise<string> {
     switch (act.kind) {
       case 'put':
@@ -204,6 +204,6 @@ export class ObjectActs {
 const outcomeOf = ({ replaced }: { replaced: boolean }): string => (replaced ? 'replaced' : 'stored')
 
 function notNone<T>(parts: readonly T[]): readonly T[] {
-  if (parts.length === 0) throw new ApiError('NO_CHUNKS_UPLOADED')
+  if (parts.length === 0) throw new CodedError('NO_CHUNKS_UPLOADED')
   return parts
 }

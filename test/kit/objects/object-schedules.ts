@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { transaction } from '../../../db/database.ts'
 import { openUpload } from '../../../db/objects/uploads/uploads.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import type { ObjectActs } from './object-acts.ts'
 import { bytesOf, sizeOf, storageLimit } from './object-bytes.ts'
@@ -122,7 +122,7 @@ export class Schedules {
     try {
       return { act, outcome: await this.#acts.do(act, process) }
     } catch (error) {
-      if (error instanceof ApiError || error instanceof S3Error) return { act, outcome: error.code }
+      if (error instanceof CodedError || error instanceof S3Error) return { act, outcome: error.code }
       throw error
     }
   }

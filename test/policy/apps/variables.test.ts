@@ -1,13 +1,13 @@
 import test from 'ava'
 import { merged, namesFrom, variablesFrom } from '../../../policy/apps/variables.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 
 const codeOf = (work: () => unknown): string => {
   try {
     work()
     return 'passes'
   } catch (error) {
-    return error instanceof ApiError ? error.code : String(error)
+    return error instanceof CodedError ? error.code : String(error)
   }
 }
 const many = (count: number, value = 'x') =>
@@ -93,7 +93,7 @@ test('a merge keeps the other variables, and a refusal never shows a value', t =
   )
   t.is(before.get('B'), '2')
   for (const value of [`secret${'x'.repeat(9000)}`, 'secret\0']) {
-    const error = t.throws(() => variablesFrom({ A: value }), { instanceOf: ApiError })
+    const error = t.throws(() => variablesFrom({ A: value }), { instanceOf: CodedError })
     t.notRegex(error?.message ?? 'secret', /secret/)
   }
 })

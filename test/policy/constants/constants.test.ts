@@ -89,7 +89,8 @@ test('every code has its agreed status, and there are no others', t => {
 })
 
 /** How the product writes a code: thrown, refused with, put into a column, or compared with one. */
-const writtenCode = /(?:refusal|refuse|Refused|ApiError)\(\s*'([A-Z][A-Z0-9_]+)'|\bcode\s*[:=]=*\s*'([A-Z][A-Z0-9_]+)'/g
+const writtenCode =
+  /(?:refusal|refuse|Refused|CodedError)\(\s*'([A-Z][A-Z0-9_]+)'|\bcode\s*[:=]=*\s*'([A-Z][A-Z0-9_]+)'/g
 
 /** Words outside the catalogue: those of success, and of Node. */
 const noRefusals = /^(CONFIRM_CODE_VALIDATED|E[A-Z]+|ERR_[A-Z_]+|HPE_[A-Z_]+)$/

@@ -31,12 +31,12 @@ test('a second choice of image is taken only where no host with room has the fir
 test('among them the host with most of the owner’s applications comes first, if it has room and the image', t => {
   const roomy = ready('roomy', { memoryMb: 9999 })
   const place = (...hosts: DatabaseHost[]) => placeDatabase([roomy, ...hosts], need, images)
-  t.like(place(ready('own', { ownApps: 1 })), { hostId: 'own' })
-  t.like(place(ready('few', { ownApps: 1, memoryMb: 9999 }), ready('many', { ownApps: 2 })), { hostId: 'many' })
-  t.like(place(ready('b', { ownApps: 2 }), ready('a', { ownApps: 2 })), { hostId: 'a' })
+  t.like(place(ready('own', { related: 1 })), { hostId: 'own' })
+  t.like(place(ready('few', { related: 1, memoryMb: 9999 }), ready('many', { related: 2 })), { hostId: 'many' })
+  t.like(place(ready('b', { related: 2 }), ready('a', { related: 2 })), { hostId: 'a' })
   for (const changes of [full, { draining: true }, { reachable: false }])
-    t.like(place(ready('own', { ownApps: 1, ...changes })), { hostId: 'roomy' })
-  t.like(place(host('own', { [second]: 'ready' }, { ownApps: 1 })), { hostId: 'roomy', image: best })
+    t.like(place(ready('own', { related: 1, ...changes })), { hostId: 'roomy' })
+  t.like(place(host('own', { [second]: 'ready' }, { related: 1 })), { hostId: 'roomy', image: best })
 })
 
 test('while a host with room fetches the image the caller may try again; a full one changes nothing', t => {

@@ -2,7 +2,7 @@ import test from 'ava'
 import fc from 'fast-check'
 import { parseConfig } from '../../../policy/config.ts'
 import { customHostname, isHostnameWithin, platformDomains, storedName } from '../../../policy/domains/names.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 
 const own = ['berth.example', 'apps.berth-apps.com']
 
@@ -11,7 +11,7 @@ function answer(typed: string): string {
   try {
     return customHostname(typed, own)
   } catch (error) {
-    if (error instanceof ApiError) return error.code
+    if (error instanceof CodedError) return error.code
     throw error
   }
 }

@@ -28,6 +28,19 @@ test('the host with the most free memory is chosen', t => {
   t.deepEqual(placeApp(hosts, need), { ok: true, hostId: 'b' })
 })
 
+test('a host with more of what the new resource is used with comes before one with more memory, if it has room', t => {
+  const roomy = host('roomy', { memoryMb: 99_999 })
+  t.deepEqual(placeApp([roomy, host('own', { related: 1 })], need), { ok: true, hostId: 'own' })
+  t.deepEqual(placeApp([host('few', { related: 1, memoryMb: 9999 }), host('most', { related: 2 })], need), {
+    ok: true,
+    hostId: 'most',
+  })
+  t.deepEqual(placeApp([roomy, host('own', { related: 1, reservedMemoryMb: 4000 })], need), {
+    ok: true,
+    hostId: 'roomy',
+  })
+})
+
 test('the last MB may be reserved, one more may not', t => {
   t.true(placeApp([host('a', { reservedMemoryMb: 3584 })], need).ok)
   t.deepEqual(placeApp([host('a', { reservedMemoryMb: 3585 })], need), { ok: false, code: 'CLUSTER_SELECTION_FAILED' })

@@ -9,7 +9,7 @@ import { type OwedPurge, owePurge, payPurge } from '../../../db/apps/cache-versi
 import { readCapped } from '../../../lib/read-capped.ts'
 import { filePath } from '../../../policy/apps/app-paths.ts'
 import { fileTooLarge, maxFileBytes } from '../../../policy/apps/file-content.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { CodedError } from '../../../policy/errors.ts'
 import type { HostRoute, HostServerOptions } from './host-route.ts'
 
 /** A large folder is removed immediately; this is the maximum wait until its space is free. */
@@ -59,10 +59,10 @@ function route(method: HostRoute['method'], name: string, act: Act): HostRoute {
         )
         if (method !== 'GET') ctx.status = 204
       } catch (error) {
-        if (!(error instanceof ApiError)) throw error
+        if (!(error instanceof CodedError)) throw error
         const lost = !(await exists(rootOf(host.volumes.path(appId))))
         // Without its disk the file would be reported as missing, as if the program had removed everything.
-        const reported = lost ? new ApiError('ACTION_FAILED', new VolumeLost(appId).message) : error
+        const reported = lost ? new CodedError('ACTION_FAILED', new VolumeLost(appId).message) : error
         ctx.status = reported.status
         ctx.body = { code: reported.code, message: reported.message }
       }
@@ -72,14 +72,14 @@ function route(method: HostRoute['method'], name: string, act: Act): HostRoute {
 
 function pathOf(text: unknown, rootToo = false): string {
   const path = filePath(String(text ?? ''))
-  if (path === null || (path === '' && !rootToo)) throw new ApiError('INVALID_PATH')
+  if (path === null || (path === '' && !rootToo)) throw new CodedError('INVALID_PATH')
   return path
 }
 
 /** Changes files under the application's lock, unless the caller has disconnected. A program may answer with its files as they are: what is cached is purged. */
 function change(ctx: Koa.Context, { db, locks, log }: HostServerOptions, appId: string, work: () => Promise<void>) {
   return locks(appId, async () => {
-    if (ctx.res.destroyed) throw new ApiError('CLUSTER_TIMEOUT')
+    if (ctx.res.destroyed) throw new CodedError('CLUSTER_TIMEOUT')
     const owed = await owePurge(db, appId)
     const pay = (purge: OwedPurge) =>
       payPurge(db, purge).catch(err => log.warn({ err, appId }, 'purging the cache: a round does it'))
