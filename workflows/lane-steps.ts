@@ -1,10 +1,4 @@
-import {
-  ActivityCancellationType,
-  patched,
-  proxyActivities,
-  proxyLocalActivities,
-  workflowInfo,
-} from '@temporalio/workflow'
+import { patched, proxyActivities, proxyLocalActivities, workflowInfo } from '@temporalio/workflow'
 import type { AppHostActivities } from '../activities/app-host.ts'
 import type { AppSnapshotActivities } from '../activities/app-snapshots.ts'
 import type { EdgeActivities } from '../activities/edge-routes.ts'
@@ -13,6 +7,7 @@ import type { LaneOperation } from '../activities/releases/release.ts'
 import { commandSeconds } from '../policy/apps/command-times.ts'
 import { heartbeatMs as heartbeatTimeout } from '../policy/timeouts.ts'
 import { prefixOf, queuesOfHost } from './ids.ts'
+import { cancellationType, recordsOf } from './lane.ts'
 import { serialized } from './turns.ts'
 
 export interface LaneInput {
@@ -23,16 +18,7 @@ export interface LaneInput {
   queuePrefix: string
 }
 
-/** A cancelled step is awaited: otherwise it could still have its effect after its undo. */
-const cancellationType = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
-
-export const records = serialized(
-  proxyLocalActivities<Records>({
-    cancellationType,
-    startToCloseTimeout: '10s',
-    retry: { initialInterval: '200ms', maximumInterval: '5s' },
-  }),
-)
+export const records = recordsOf<Records>()
 
 /** Shows that the container of a release is about to start; the outcome of the operation replaces that. */
 export function showStarting({ id, release: { appId } }: LaneOperation): Promise<void> {

@@ -1,17 +1,8 @@
-import {
-  CancellationScope,
-  condition,
-  continueAsNew,
-  defineSignal,
-  setCurrentDetails,
-  setHandler,
-  upsertSearchAttributes,
-  workflowInfo,
-} from '@temporalio/workflow'
+import { continueAsNew, upsertSearchAttributes } from '@temporalio/workflow'
 import type { DatabaseOperation } from '../../activities/databases/operation.ts'
 import { attributes } from '../attributes.ts'
-import { failureOf } from '../failures.ts'
-import { type Exclusive, oneAtATime } from '../turns.ts'
+import { type ConcurrentOperation, runLane } from '../lane.ts'
+import type { Exclusive } from '../turns.ts'
 import { renewCertificate, resizeDatabase, rotatePassword } from './change-database.ts'
 import { createDatabase } from './create-database.ts'
 import { deleteDatabase, startDatabase, stopDatabase } from './database-power.ts'
@@ -27,20 +18,10 @@ export interface DatabaseLaneInput {
   idleSeconds: number
 }
 
-/** Something was queued for this database, or a cancellation was requested. */
-const wake = defineSignal('wake')
-
 type Kind = DatabaseOperation['kind']
 /** Kinds that run alongside the others. */
 type ConcurrentKind = 'snapshot' | 'restore' | 'drill'
 type Story = (operation: DatabaseOperation, host: DatabaseHost) => Promise<void>
-
-/** An operation that runs alongside the others, and can be cancelled. */
-interface ConcurrentOperation {
-  kind: Kind
-  scope: CancellationScope
-  ended: Promise<void>
-}
 
 const stories: Record<Exclude<Kind, ConcurrentKind>, Story> = {
   create: createDatabase,
@@ -66,70 +47,32 @@ const isConcurrent = (kind: Kind): kind is ConcurrentKind => kind in concurrentS
 const endsSnapshots: readonly Kind[] = ['start', 'stop', 'resize', 'delete', 'undo', 'upgrade']
 
 /**
- * Runs the operations of one database, oldest first. They never overlap, except that snapshots are taken and tried alongside the others, and restores
- * make their copy alongside them. The lane ends after being idle for a while; later operations start it again.
+ * The operations of one database (`runLane`): snapshots are taken and tried alongside the others, and restores make their copy alongside
+ * them.
  */
 export async function databaseLane(lane: DatabaseLaneInput): Promise<void> {
-  let wakeUps = 0
-  const concurrent = new Map<string, ConcurrentOperation>()
-  const cancellable = new Map<string, CancellationScope>()
-  const exclusive = oneAtATime()
-
-  /** Called at every wake-up and when an operation starts, because the request to cancel it may have come before. */
-  async function cancelRequested(): Promise<void> {
-    if (cancellable.size === 0) return
-    for (const id of await records.databaseOperationsToEnd(lane.databaseId)) cancellable.get(id)?.cancel()
-  }
-
-  setHandler(wake, () => {
-    wakeUps++
-    return cancelRequested()
+  await runLane<DatabaseOperation>({
+    idleSeconds: lane.idleSeconds,
+    claim: underWay => records.claimNextOfDatabase(lane.databaseId, { underWay }),
+    toCancel: () => records.databaseOperationsToEnd(lane.databaseId),
+    work(operation, exclusive) {
+      const host = databaseHostOf(operation)
+      const { kind } = operation
+      if (isConcurrent(kind))
+        return { story: () => concurrentStories[kind](operation, host, exclusive), alongside: true }
+      return { story: () => stories[kind](operation, host), alongside: false }
+    },
+    makeWay: (kind, concurrent) => (endsSnapshots.includes(kind) ? endSnapshots(concurrent, kind) : null),
+    show({ kind, databaseId, hostId }) {
+      upsertSearchAttributes(attributes({ hostId, operationKind: kind }))
+      return `database ${databaseId} on host ${hostId}`
+    },
+    finish: records.finish,
+    startAnew: () => continueAsNew<typeof databaseLane>(lane),
   })
-
-  for (;;) {
-    const seen = wakeUps
-    // Claimed only when it can run: until then its caller can still get the answer that it will never run.
-    if (await exclusive(runNext)) {
-      if (workflowInfo().continueAsNewSuggested && concurrent.size === 0) await continueAsNew<typeof databaseLane>(lane)
-      continue
-    }
-    await condition(() => wakeUps > seen, lane.idleSeconds * 1000)
-    if (wakeUps === seen && concurrent.size === 0) return
-  }
-
-  /** False when nothing waits. A concurrent operation is only started here: it waits for exclusive access when it needs it. */
-  async function runNext(): Promise<boolean> {
-    const underWay = [...concurrent.values()].map(({ kind }) => kind)
-    const operation: DatabaseOperation | null = await records.claimNextOfDatabase(lane.databaseId, { underWay })
-    if (!operation) return false
-    const { id, kind } = operation
-    const scope = new CancellationScope()
-    const host = databaseHostOf(operation)
-    if (isConcurrent(kind)) {
-      const story = () => concurrentStories[kind](operation, host, exclusive)
-      cancellable.set(id, scope)
-      const ended = run(operation, scope, story).finally(() => {
-        cancellable.delete(id)
-        concurrent.delete(id)
-        wakeUps++
-      })
-      concurrent.set(id, { kind, scope, ended })
-      void cancelRequested()
-      return true
-    }
-    if (endsSnapshots.includes(kind)) await endSnapshots([...concurrent.values()], kind)
-    // Only what leaves nothing behind can be given up: other operations end within seconds.
-    if (kind === 'create') {
-      cancellable.set(id, scope)
-      void cancelRequested()
-    }
-    await run(operation, scope, () => stories[kind](operation, host))
-    cancellable.delete(id)
-    return true
-  }
 }
 
-async function endSnapshots(concurrent: readonly ConcurrentOperation[], by: Kind): Promise<void> {
+async function endSnapshots(concurrent: readonly ConcurrentOperation<Kind>[], by: Kind): Promise<void> {
   for (const { kind, scope, ended } of concurrent) {
     // It has nothing of the engine, so that nothing needs to wait for its end, perhaps at another host.
     if (kind === 'drill' && by === 'delete') scope.cancel()
@@ -137,15 +80,4 @@ async function endSnapshots(concurrent: readonly ConcurrentOperation[], by: Kind
     scope.cancel()
     await ended
   }
-}
-
-/** Shows operators what runs, and records a failure that the story itself did not. */
-async function run(operation: DatabaseOperation, scope: CancellationScope, story: () => Promise<void>): Promise<void> {
-  const { id, kind, databaseId, hostId } = operation
-  upsertSearchAttributes(attributes({ hostId, operationKind: kind }))
-  setCurrentDetails(`${kind} of database ${databaseId} on host ${hostId}, operation ${id}`)
-  await scope
-    .run(story)
-    .catch(error => CancellationScope.nonCancellable(() => records.finish(id, { state: 'error', ...failureOf(error) })))
-  setCurrentDetails(`last was ${kind}, operation ${id}`)
 }

@@ -1,10 +1,4 @@
-import {
-  ActivityCancellationType,
-  ApplicationFailure,
-  proxyActivities,
-  proxyLocalActivities,
-  workflowInfo,
-} from '@temporalio/workflow'
+import { ApplicationFailure, proxyActivities, workflowInfo } from '@temporalio/workflow'
 import type { DatabaseHostActivities } from '../../activities/database-host.ts'
 import type { DatabaseRecords } from '../../activities/database-records.ts'
 import type { DatabaseSnapshotActivities } from '../../activities/database-snapshots.ts'
@@ -14,18 +8,9 @@ import type { Records } from '../../activities/records.ts'
 import { commandSeconds } from '../../policy/apps/command-times.ts'
 import { heartbeatMs as heartbeatTimeout } from '../../policy/timeouts.ts'
 import { prefixOf, queuesOfHost } from '../ids.ts'
-import { serialized } from '../turns.ts'
+import { cancellationType, recordsOf } from '../lane.ts'
 
-/** A cancelled step is awaited: otherwise it could still have its effect after its undo. */
-const cancellationType = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
-
-export const records = serialized(
-  proxyLocalActivities<DatabaseRecords & Pick<Records, 'recordStep' | 'secondsLeft' | 'finish'>>({
-    cancellationType,
-    startToCloseTimeout: '10s',
-    retry: { initialInterval: '200ms', maximumInterval: '5s' },
-  }),
-)
+export const records = recordsOf<DatabaseRecords & Pick<Records, 'recordStep' | 'secondsLeft' | 'finish'>>()
 
 /** The input of every step at the host. */
 export const stepOf = ({ databaseId, id: operationId, ownerId }: DatabaseOperation): DatabaseStepInput => ({
