@@ -33,7 +33,7 @@ export const networkVariables: readonly string[] = [
   'NODE_EXTRA_CA_CERTS',
 ]
 
-/** Variables of our own environment with these names, to be passed on; unset ones are left out. */
+/** Variables of our environment with these names, to be passed on; unset ones are left out. */
 export function ownVariables(names: readonly string[]): Environment {
   return Object.fromEntries(names.filter(name => name in process.env).map(name => [name, process.env[name]]))
 }

@@ -155,7 +155,7 @@ function asFunction(contents) {
 }
 
 /**
- * Reduces a source map to the lines of our own sources. Node keeps the whole map of a bundle in memory once it has written one stack of it:
+ * Reduces a source map to the lines of our sources. Node keeps the whole map of a bundle in memory once it has written one stack of it:
  * 90 MB in a worker.
  */
 function slimMap(map) {

@@ -106,9 +106,9 @@ test('every documented default is what the setting is without it, and another va
     const others = alongside[name] ?? {}
     const usual = configured(others)
     t.deepEqual(configured({ ...others, [name]: value }), usual, `${name} is not ${value}`)
-    const wishes = [String(Number(value) + 1), 'on', 'off', 'runsc', 's3', 'another', '/another']
-    const counts = wishes.some(
-      wish => wish !== value && !isDeepStrictEqual(configured({ ...others, [name]: wish }), usual),
+    const values = [String(Number(value) + 1), 'on', 'off', 'runsc', 's3', 'another', '/another']
+    const counts = values.some(
+      other => other !== value && !isDeepStrictEqual(configured({ ...others, [name]: other }), usual),
     )
     t.true(counts, `${name} changes nothing`)
   }

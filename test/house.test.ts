@@ -94,7 +94,7 @@ test('tables are read and written in db/ only', t => {
 /** Start processes of Berth itself, which read the settings; for every other program the variables are named. */
 const startOurOwn = ['cli/installation/detached.ts', 'cli/installation/platform.ts', 'cli/test.ts']
 
-test('our whole environment goes to processes of our own only', t => {
+test('our whole environment goes to our own processes only', t => {
   const whole = /\benv: *(\{[^}]*\.\.\.)?process\.env\b(?![.[])/
   t.regex('env: process.env, cwd', whole)
   t.regex('env: { A: a, ...process.env }', whole)
@@ -116,6 +116,24 @@ test('only processes and the command read the environment', t => {
   )
   t.deepEqual(
     readers.map(({ path }) => path),
+    [],
+  )
+})
+
+/** Words that the glossary replaces and that have no other sense here. Migrations stay as they were written. */
+const replacedWords =
+  /\b(whoever|what was asked|sayBack|wish(es|ed)?|side by side|of ours(?!\))|of our own|condemn\w*|patience)\b/i
+
+test('words that the glossary has replaced do not return', t => {
+  const texts = [...sources, ...filesOf('*.lua', '*.mjs', '*.md')]
+  const exempt = /^(db\/migrations\/|docs\/glossary\.md$|test\/house\.test\.ts$)/
+  t.regex('for whoever asks', replacedWords)
+  t.deepEqual(
+    texts
+      .filter(({ path }) => !exempt.test(path))
+      .flatMap(({ path, text }) =>
+        text.split('\n').flatMap((line, n) => (replacedWords.test(line) ? [`${path}:${n + 1}`] : [])),
+      ),
     [],
   )
 })

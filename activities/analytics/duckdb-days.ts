@@ -49,7 +49,7 @@ const tables = (catalog: string) => `
   create table if not exists ${catalog}.sums (
     first bigint, app varchar, breakdown varchar, bucket bigint, type varchar, visits bigint, requests bigint, bytes hugeint);`
 
-/** Text as a literal of SQL; only for paths of our own, as values of questions are bound. */
+/** Text as a literal of SQL; only for our paths, as values of questions are bound. */
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
 /** Runs `work` as one transaction of the connection: when it rejects, nothing of it is stored. */

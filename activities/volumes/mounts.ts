@@ -33,7 +33,7 @@ async function mountsAt(mountPoint: string): Promise<Mount[]> {
 
 /**
  * The loop device that has this file, as `/dev/<name>`, or null. A file that is mounted nowhere here may be in use all the same: a container
- * has a mount of its own, which an unmount of ours leaves alone.
+ * has a mount of its own, which our unmount leaves alone.
  */
 export async function loopDeviceOf(image: string): Promise<string | null> {
   const list = ['--associated', image, '--noheadings', '--output', 'NAME']

@@ -15,7 +15,7 @@ export interface Idle {
   applications: number
   /** Shares of a core. */
   processes: Record<string, number>
-  /** Of our own processes and the proxy. */
+  /** Of our processes and the proxy. */
   cores: number
   /** Of Postgres and Temporal. */
   beside: number

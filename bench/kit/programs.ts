@@ -25,7 +25,7 @@ export async function startProgram<T = unknown>(
   if (message !== undefined) child.send(message)
   const ended = once(child, 'exit').then(() => Promise.reject(new Error(`${file} ended before it was ready`)))
   const [reported] = await Promise.race([once(child, 'message'), ended])
-  ended.catch(() => {}) // later it is ended by whoever started it
+  ended.catch(() => {}) // later the program that started it ends it
   return { child, reported }
 }
 

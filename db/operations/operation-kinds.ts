@@ -82,5 +82,5 @@ export const rollingBack = (hostId: string): string =>
 /** The step of a failed deploy whose rollback fails on the host, and is retried. */
 export const rollbackFailing = (failure: string): string => `${switchingVersions} back, tried again: ${failure}`
 
-/** Who asks for a start of what is to run and does not: the watch of its host. */
+/** The actor that requests a start of what is to run and does not: the watch of its host. */
 export const watchActor = 'host-watch'

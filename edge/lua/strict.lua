@@ -42,7 +42,7 @@ local function one_host(host, named)
   return named == host or gsub(gsub(lower(named), ':%d+$', ''), '%.$', '') == host
 end
 
--- HTTP/2 has frames instead of these headers; whoever passes them on in HTTP/1.1 would change the request (RFC 9113, 8.2.2).
+-- HTTP/2 has frames instead of these headers; a proxy that passes them on in HTTP/1.1 would change the request (RFC 9113, 8.2.2).
 -- What has no unambiguous form in HTTP/2 at all, such as a line break in a value, nginx refuses itself.
 local FRAMING = {
   ['transfer-encoding'] = true, connection = true, upgrade = true, ['keep-alive'] = true, ['proxy-connection'] = true,

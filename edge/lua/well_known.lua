@@ -22,7 +22,7 @@ end
 local M = { table = journal.new { name = 'answers', parse = parse, record = record } }
 local apps_suffix
 
--- Below the domain of applications a challenge is never the application's own: the domain is the operator's, and whoever could prove a name
+-- Below the domain of applications a challenge is never the application's own: the domain is the operator's, and a customer who could prove a name
 -- of it to an authority would use up what that grants the whole domain.
 function M.keep(apps_domain)
   apps_suffix = '.' .. apps_domain

@@ -21,7 +21,7 @@ const ports = 27_000
 
 /**
  * The port at which a release is published at its application's own address, so that a restart changes no route; undefined at an address
- * that applications share, where the engine chooses. Releases that run side by side have different ports. So have, nearly always,
+ * that applications share, where the engine chooses. Releases that run concurrently have different ports. So have, nearly always,
  * applications of two installations on one machine whose addresses are the same.
  */
 export function ownPort(release: {

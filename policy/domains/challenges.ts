@@ -23,7 +23,7 @@ interface Sight {
   /** Requests for it arrive here. */
   points: boolean
   /**
-   * DNS shows the answer to the challenge of its order. Demanded also of our own name server: an authority that it has nothing for yet ends
+   * DNS shows the answer to the challenge of its order. Demanded also of our name server: an authority that it has nothing for yet ends
    * the order, and the next one has to wait.
    */
   answerSeen: boolean

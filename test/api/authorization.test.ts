@@ -18,8 +18,8 @@ const api = testApi()
 
 /**
  * Who may call: everybody, a session, or a key with a scope; the least role that may where somebody else's application or workspace is
- * concerned; and what whoever may is answered to a request without a body, about an application that has only just been written down,
- * or a database that runs.
+ * concerned; and the answer to such a caller's request without a body, about an application that has only just been stored, or a database
+ * that runs.
  */
 type Row = readonly [who: 'public' | 'session' | Scope, least: (typeof roles)[number] | null, granted: number]
 

@@ -73,10 +73,10 @@ test.serial('asking for another code takes another captcha', async t => {
 test.serial('a session that needs one is asked on the page that it came for', async t => {
   const { session } = await api().makeUser()
   const challenge = createHash('sha256').update('verifier').digest('base64url')
-  const wish = { client_id: 'a program', redirect_uri: 'http://127.0.0.1:7/', scopes: ['apps:read'], challenge }
+  const request = { client_id: 'a program', redirect_uri: 'http://127.0.0.1:7/', scopes: ['apps:read'], challenge }
   const started = await api()
     .as(undefined)
-    .post('/v2/account/authorize/start', JSON.stringify({ ...wish, challenge_method: 'S256' }))
+    .post('/v2/account/authorize/start', JSON.stringify({ ...request, challenge_method: 'S256' }))
   const visitor = await browser().visit(`${api().url}/signin`)
   await visitor.page.evaluate(`sessionStorage.setItem('berth_session','${session}')`)
   await visitor.page.goto(`${api().url}/authorize?code=${started.body.response.code}`)

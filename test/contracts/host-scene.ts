@@ -70,7 +70,7 @@ export async function sceneOn(db: Db, host: HostUnderContract, kind: SceneKind, 
   const { app } = creation
   await db('apps').where({ id: app.id }).update({ host_id: host.id })
 
-  const wish = { targetId: app.id, ownerId: user.id, actor: user.id }
+  const request = { targetId: app.id, ownerId: user.id, actor: user.id }
   const claim = (run: string) => claimNextOperationFor(db, { type: 'app', id: app.id }, { run, step: 1 }, [])
 
   async function ask<T>(work: (activities: HostActivities) => Promise<T>, asking: Asking = {}): Promise<T> {
@@ -81,7 +81,7 @@ export async function sceneOn(db: Db, host: HostUnderContract, kind: SceneKind, 
   async function serve(): Promise<void> {
     await db('operations').where({ id: creation.operationId }).update({ state: 'success' })
     await db('apps').where({ id: app.id }).update({ release: 1 })
-    const { id } = await enqueueOperation(db, { ...wish, kind: 'start' })
+    const { id } = await enqueueOperation(db, { ...request, kind: 'start' })
     await claim('before')
     const { release } = (await decide(db, decisions, id))!
     await host.lay(release)
@@ -96,9 +96,9 @@ export async function sceneOn(db: Db, host: HostUnderContract, kind: SceneKind, 
       const asked = { appId: app.id, ownerId: user.id, actor: user.id, origin: 'manual', plans: defaultPlans } as const
       return (await queueSnapshot(db, asked)).operation_id
     }
-    if (kind !== 'deploy') return (await enqueueOperation(db, { ...wish, kind })).id
+    if (kind !== 'deploy') return (await enqueueOperation(db, { ...request, kind })).id
     const archive = { segmentId, bytes: 10, sha256: 'a'.repeat(64) }
-    const asked = { ...wish, appId: app.id, trigger: 'upload', revision: 'a'.repeat(40), archive } as const
+    const asked = { ...request, appId: app.id, trigger: 'upload', revision: 'a'.repeat(40), archive } as const
     return (await transaction(db, trx => queueDeploy(trx, asked)))!.operationId
   }
 

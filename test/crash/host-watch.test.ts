@@ -34,11 +34,11 @@ async function die(t: Parameters<typeof diesAt>[0], points: readonly string[], h
 }
 
 /** Hosts in this process, one after the other. */
-async function heal(hosts: readonly string[]): Promise<RunningHost[]> {
+async function repair(hosts: readonly string[]): Promise<RunningHost[]> {
   const platform = await started
-  const healed: RunningHost[] = []
-  for (const host of hosts) healed.push(await platform.startHost(host, own))
-  return healed
+  const repaired: RunningHost[] = []
+  for (const host of hosts) repaired.push(await platform.startHost(host, own))
+  return repaired
 }
 
 /** A host that dies between two statements of one transaction: the second one waits for a lock that the test holds. */
@@ -61,7 +61,7 @@ test('a host that dies between the lines of its watch, of the quarantine or of a
   const { db, base } = platform
   process.env.TEST_WORKFLOW_BUNDLE ??= await workflowBundle(base.folder)
   const worker = await platform.startWorker()
-  const first = await heal(all.map(hostOf))
+  const first = await repair(all.map(hostOf))
   const ana = await platform.api.makeUser()
   const apps: Deployed[] = []
   for (const _ of all) apps.push(await platform.upload(ana, nodeProgram('survived'), { MEMORY: '512' }))
@@ -97,7 +97,7 @@ test('a host that dies between the lines of its watch, of the quarantine or of a
   const points = all.filter(point => ![exit, boot].includes(point))
   await die(t, points, points.map(hostOf))
 
-  const healed = await heal(all.map(hostOf))
+  const repaired = await repair(all.map(hostOf))
   const next = await platform.startWorker()
   for (const point of [...exits, ...boots]) await platform.serves(appOf(point).domain, 'survived', 60)
   for (const point of exits) {
@@ -118,11 +118,11 @@ test('a host that dies between the lines of its watch, of the quarantine or of a
   await platform.until(aside, 60, 'strays are set aside whole, wherever that was cut')
 
   const quarantine = strays.map(hostOf)
-  for (const host of healed.filter((_, n) => strays.includes(all[n]!))) await host.stop()
+  for (const host of repaired.filter((_, n) => strays.includes(all[n]!))) await host.stop()
   await next.stop()
   await db.raw('insert into apps select * from jsonb_populate_recordset(null::apps, ?::jsonb)', [kept.rows[0].rows])
   await die(t, returns, quarantine)
-  await heal(quarantine)
+  await repair(quarantine)
   await platform.startWorker()
   for (const point of strays) await platform.serves(appOf(point).domain, 'survived', 60)
 })

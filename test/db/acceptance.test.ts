@@ -70,14 +70,14 @@ test.serial('an operation that is not confirmed in time is undone, and can no lo
 
 test.serial('an operation that cannot be undone or expired does not delay the others', async t => {
   const { db, app, ownerId } = await made()
-  const wish = (more: object) =>
+  const request = (more: object) =>
     enqueueOperation(db, { targetId: app.id, kind: 'stop', ownerId, actor: ownerId, ...more }).then(({ id }) => id)
   const [stayed, stays, late] = [
-    await wish({ claimWithinMs: -1000 }),
-    await wish({ claimWithinMs: -2000 }),
-    await wish({ claimWithinMs: -500 }),
+    await request({ claimWithinMs: -1000 }),
+    await request({ claimWithinMs: -2000 }),
+    await request({ claimWithinMs: -500 }),
   ]
-  const [kept, free] = [await wish({ accepting: true }), await wish({ accepting: true })]
+  const [kept, free] = [await request({ accepting: true }), await request({ accepting: true })]
   const old = { created_at: db.raw(`now() - interval '61 seconds'`) }
   await db('operations').whereIn('id', [kept, free]).update(old)
   await db.raw(`
@@ -222,10 +222,10 @@ test.serial(
 
 test.serial('a command that was not claimed in time never runs, and cancels nothing', async t => {
   const { db, app, ownerId } = await made()
-  const wish = { targetId: app.id, ownerId, actor: ownerId }
-  const running = await enqueueOperation(db, { ...wish, kind: 'deploy' })
+  const request = { targetId: app.id, ownerId, actor: ownerId }
+  const running = await enqueueOperation(db, { ...request, kind: 'deploy' })
   t.is((await claimNextOperation(db, { type: 'app', id: app.id }))?.id, running.id)
-  const { id } = await enqueueOperation(db, { ...wish, kind: 'delete', claimWithinMs: 60_000 })
+  const { id } = await enqueueOperation(db, { ...request, kind: 'delete', claimWithinMs: 60_000 })
   t.deepEqual(await findOperationsToCancel(db, { type: 'app', id: app.id }), [running.id], 'in time it ends what runs')
   await db('operations')
     .where({ id })

@@ -239,8 +239,8 @@ const hot: Record<string, Hot | Hot['run']> = {
   },
   'which daily snapshots are stuck': db => listStuckSnapshots(db, 86_400),
   'whose daily snapshot of a database is due': async db => {
-    const wish = { plans, everySeconds: 86_400, retrySeconds: 3600 }
-    const { later } = await listDueForSnapshot(db, wish, 'database')
+    const request = { plans, everySeconds: 86_400, retrySeconds: 3600 }
+    const { later } = await listDueForSnapshot(db, request, 'database')
     await postponeSnapshots(db, [...later, { id: databaseId, was: '2000-01-01', until: '2000-01-02' }], 'database')
     await recordSnapshotTry(db, 'database', databaseId, 1)
   },

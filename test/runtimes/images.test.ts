@@ -42,7 +42,7 @@ I: success in 20.1234 seconds`
   t.is(stages.filter(stage => stage === null).length, 4)
 })
 
-test('every image of our own has a recipe but MongoDB’s and those of versions that no suite has, on both architectures, with pinned packages', t => {
+test('each of our images has a recipe but MongoDB’s and those of versions that no suite has, on both architectures, with pinned packages', t => {
   const without = /^berth\/(mongo:|go:1\.25$)/
   const own = [...Object.values(runtimes), ...Object.values(engines)].flatMap(row => row.versions.map(row.image))
   const real = [...new Set(own)].filter(image => image.startsWith('berth/') && !without.test(image))

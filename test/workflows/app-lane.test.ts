@@ -266,8 +266,8 @@ test('a start and a deletion are shown while they run; a failed one restores the
   const state = async () => ({ ...(await loadApp(db, app.id)), snapshot_due_at: undefined })
   const since = () => shown.get(app.id)?.splice(0)
   const remove = async () => {
-    const wish = { targetId: app.id, kind: 'delete', ownerId: user.id, actor: user.id } as const
-    const { id } = await operations.enqueueDeletion(db, wish)
+    const request = { targetId: app.id, kind: 'delete', ownerId: user.id, actor: user.id } as const
+    const { id } = await operations.enqueueDeletion(db, request)
     t.is((await loadApp(db, app.id))?.desired_state, 'deleted', 'from its first moment')
     await lanes.wake(app.id, user.id)
     return run.ended(id)

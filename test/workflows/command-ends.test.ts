@@ -40,8 +40,8 @@ async function commands() {
   await run.ended(operationId)
   /** A command whose caller is answered after `seconds`. */
   async function ask(kind: operations.OperationKind, seconds: number) {
-    const wish = { targetId: app.id, kind, ownerId: user.id, actor: user.id, endWithinMs: seconds * 1000 }
-    const { id } = await operations.enqueueOperation(db, wish)
+    const request = { targetId: app.id, kind, ownerId: user.id, actor: user.id, endWithinMs: seconds * 1000 }
+    const { id } = await operations.enqueueOperation(db, request)
     await lanes.wake(app.id, user.id)
     return id
   }
@@ -94,17 +94,17 @@ test('a restart that takes too long after its stop leaves the application shown 
 
 test('a deletion that ends after its caller was answered deletes nothing', async t => {
   const { app, db, run, lanes, hostHas } = await commands()
-  const wish = { targetId: app.id, kind: 'delete', ownerId: app.owner_id, actor: app.owner_id } as const
+  const request = { targetId: app.id, kind: 'delete', ownerId: app.owner_id, actor: app.owner_id } as const
   removals.set(app.id, async () => {
     const mine = db('operations').where({ target_id: app.id, kind: 'delete', state: 'running' })
     await mine.update({ end_before: new Date(Date.now() - 1000) })
   })
-  const { id } = await operations.enqueueDeletion(db, wish)
+  const { id } = await operations.enqueueDeletion(db, request)
   await lanes.wake(app.id, app.owner_id)
   t.like(await run.ended(id), { state: 'error', code: 'DELETE_ERROR' })
   t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'running' })
   removals.delete(app.id)
-  const again = await operations.enqueueDeletion(db, wish)
+  const again = await operations.enqueueDeletion(db, request)
   await lanes.wake(app.id, app.owner_id)
   t.is((await run.ended(again.id)).state, 'success')
   t.is(await loadApp(db, app.id), undefined)

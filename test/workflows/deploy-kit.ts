@@ -181,8 +181,8 @@ export function deployKit() {
 
     /** Requests a snapshot as a person does and wakes the lane. */
     async function snapshot({ id: appId, owner_id: ownerId }: App) {
-      const wish = { appId, ownerId, actor: ownerId, origin: 'manual', plans: plansOfAccounts } as const
-      const { operation_id: operationId } = await queueSnapshot(db, wish)
+      const request = { appId, ownerId, actor: ownerId, origin: 'manual', plans: plansOfAccounts } as const
+      const { operation_id: operationId } = await queueSnapshot(db, request)
       await lanes.wake(appId, ownerId)
       return {
         operationId,

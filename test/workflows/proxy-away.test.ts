@@ -73,8 +73,8 @@ test('a restart whose start fails while the proxy is unreachable leaves the appl
   const app = await running()
   behave(app, { startFails: true })
   away.add(app.id)
-  const wish = { targetId: app.id, kind: 'restart', ownerId: app.owner_id, actor: app.owner_id } as const
-  const { id } = await operations.enqueueOperation(db, wish)
+  const request = { targetId: app.id, kind: 'restart', ownerId: app.owner_id, actor: app.owner_id } as const
+  const { id } = await operations.enqueueOperation(db, request)
   await lanes.wake(app.id, app.owner_id)
   t.like(await run.ended(id), { state: 'error' })
   t.like(await loadApp(db, app.id), { status: 'exited', host_port: null })
@@ -88,8 +88,8 @@ test('a stop while the proxy is unreachable succeeds, and the route is removed w
   const { db, running, lanes, run, client } = await kit
   const app = await running()
   away.add(app.id)
-  const wish = { targetId: app.id, kind: 'stop', ownerId: app.owner_id, actor: app.owner_id } as const
-  const { id } = await operations.enqueueOperation(db, wish)
+  const request = { targetId: app.id, kind: 'stop', ownerId: app.owner_id, actor: app.owner_id } as const
+  const { id } = await operations.enqueueOperation(db, request)
   await lanes.wake(app.id, app.owner_id)
   t.like(await run.ended(id), { state: 'success' })
   t.like(await loadApp(db, app.id), { status: 'exited', desired_state: 'stopped' })
@@ -103,8 +103,8 @@ test('a start has its route before its outcome; while the proxy is unreachable i
   const { db, running, lanes, run } = await kit
   const app = await running()
   const command = async (kind: 'stop' | 'start') => {
-    const wish = { targetId: app.id, kind, ownerId: app.owner_id, actor: app.owner_id } as const
-    const { id } = await operations.enqueueOperation(db, wish)
+    const request = { targetId: app.id, kind, ownerId: app.owner_id, actor: app.owner_id } as const
+    const { id } = await operations.enqueueOperation(db, request)
     await lanes.wake(app.id, app.owner_id)
     t.like(await run.ended(id), { state: 'success', code: null }, kind)
   }

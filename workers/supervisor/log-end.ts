@@ -12,7 +12,7 @@ export function logEnd(path: string): string {
   return `Its log, ${path}, ends with:\n${last.map(line => readable(line).slice(0, lineCharacters)).join('\n')}`
 }
 
-/** A line of our own logs as people read it: `14:16:10 waiting for the database: too many clients`. Any other line as it is. */
+/** A line of our logs as people read it: `14:16:10 waiting for the database: too many clients`. Any other line as it is. */
 function readable(line: string): string {
   try {
     const { time, msg, err } = JSON.parse(line)

@@ -19,7 +19,7 @@ const hardened = {
   // Each container has its own network namespace, so this only opens port 80 to a program without root.
   Sysctls: { 'net.ipv4.ip_unprivileged_port_start': '0' },
   MaskedPaths: [
-    // The engine's defaults, which a list of our own replaces.
+    // The engine's defaults, which our list replaces.
     ...['acpi', 'asound', 'interrupts', 'kcore', 'keys', 'latency_stats', 'sched_debug', 'scsi', 'timer_list'].map(
       name => `/proc/${name}`,
     ),

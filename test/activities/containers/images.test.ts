@@ -42,7 +42,7 @@ test('a pull without progress is given up, with the same error for all that wait
   await Promise.all(all)
   t.deepEqual(asked, ['silent'])
   await t.throwsAsync(host.ensureImage('silent:1'), { instanceOf: ImageUnavailable })
-  t.is(asked.length, 2, 'and it is tried again for who asks later')
+  t.is(asked.length, 2, 'and it is tried again for a later caller')
 })
 
 test('a pull with endless progress is given up too', async t => {

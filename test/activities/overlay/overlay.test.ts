@@ -139,11 +139,11 @@ test('files that cannot be copied are refused permanently, with a code', async t
 test('a cancellation ends the copy', async t => {
   const { over } = volumeWith(t, { a: 'a' }, {})
   const reason = new Error('cancelled')
-  const wish = new AbortController()
-  const copying = over('', wish.signal)
-  wish.abort(reason)
+  const request = new AbortController()
+  const copying = over('', request.signal)
+  request.abort(reason)
   t.is(await t.throwsAsync(copying), reason)
-  t.is(await t.throwsAsync(async () => over('', wish.signal)), reason)
+  t.is(await t.throwsAsync(async () => over('', request.signal)), reason)
 })
 
 test('a folder of another user is not written to', async t => {
@@ -180,9 +180,9 @@ test('a copy that waits for a slot can be cancelled', async t => {
     const leave = await placingSlots.enter('eve')
     t.teardown(() => leave?.())
   }
-  const wish = new AbortController()
-  const copying = layReleaseOver({ volume, release: 2, path: '', owner, account: 'eve' }, wish.signal)
+  const request = new AbortController()
+  const copying = layReleaseOver({ volume, release: 2, path: '', owner, account: 'eve' }, request.signal)
   const reason = new Error('cancelled')
-  wish.abort(reason)
+  request.abort(reason)
   t.is(await t.throwsAsync(copying), reason)
 })

@@ -136,8 +136,8 @@ async function claimedSnapshot(hostId: string, parts: Pick<AppSnapshotOptions, '
   const { app, operationId } = await make.app(user.id)
   await db('operations').where({ id: operationId }).update({ state: 'success' })
   await db('apps').where({ id: app.id }).update({ release: 1, host_id: hostId })
-  const wish = { appId: app.id, ownerId: user.id, actor: user.id, origin: 'manual', plans: defaultPlans } as const
-  await queueSnapshot(db, wish)
+  const request = { appId: app.id, ownerId: user.id, actor: user.id, origin: 'manual', plans: defaultPlans } as const
+  await queueSnapshot(db, request)
   const { id } = (await claimNextOperationFor(db, { type: 'app', id: app.id }, { run: 'lane', step: 1 }, []))!
   const { takeSnapshot } = appSnapshotActivities({
     ...({

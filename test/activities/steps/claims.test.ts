@@ -96,8 +96,8 @@ async function claimed(kind: OperationKind = 'create') {
   const make = rows(db)
   const user = await make.user()
   const { app, operationId } = await make.app(user.id, { autorestart: true })
-  const ask = (wish: OperationKind) =>
-    enqueueOperation(db, { targetId: app.id, kind: wish, ownerId: user.id, actor: user.id })
+  const ask = (request: OperationKind) =>
+    enqueueOperation(db, { targetId: app.id, kind: request, ownerId: user.id, actor: user.id })
   let id = operationId
   if (kind !== 'create') {
     await db('operations').where({ id }).update({ state: 'success' })

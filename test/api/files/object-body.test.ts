@@ -136,7 +136,7 @@ test('a store that does not answer is a refusal that says when to come again', a
   for (const object of [await made(1000), await made(big)]) {
     const path = api().store.pathOf(segmentPath(object.segmentIds[0]!))
     await rm(path)
-    await symlink(path, path) // Opening it fails, whoever asks.
+    await symlink(path, path) // Opening it fails for every user, root too.
     const answer = await read(object)
     t.deepEqual([answer.status, answer.headers.get('retry-after')], [503, '5'])
     t.is(await answer.text(), 'The storage does not respond. Try again in a moment.\n')

@@ -32,9 +32,9 @@ test('a commit that arrives after its refusal is undone immediately by the proce
     if (/^delete from "operations"/.test(sql)) removed++
   })
   const sprung = line.trap({ ...storing('stop'), manner: 'held', loss: 'lost' })
-  const wish = { targetId: app.id, kind: 'stop', ownerId, actor: ownerId, accepting: true } as const
+  const request = { targetId: app.id, kind: 'stop', ownerId, actor: ownerId, accepting: true } as const
   const asked = accept({ db, log: pino({ level: 'silent' }) }, async trx => ({
-    operationId: (await enqueueOperation(trx, wish)).id,
+    operationId: (await enqueueOperation(trx, request)).id,
   }))
   await Promise.all([sprung, t.throwsAsync(asked)])
   // The first look finds nothing: the commit has not arrived.

@@ -34,7 +34,7 @@ interface Request {
 }
 
 /** One account that is about to create something. */
-interface Wish {
+interface Creation {
   request: Request
   /** The same route, or one of its applications, with something else to create. */
   other: Request
@@ -53,7 +53,7 @@ const file = (path: string, name: string, bytes: Buffer): Request => {
 }
 
 /** Every POST that creates something (contract 1.20). */
-const creations: Record<string, (ana: TestUser) => Promise<Wish>> = {
+const creations: Record<string, (ana: TestUser) => Promise<Creation>> = {
   async 'apps.create'({ id }) {
     return {
       request: file('/v2/apps', 'a.zip', appZip()),
@@ -74,12 +74,12 @@ const creations: Record<string, (ana: TestUser) => Promise<Wish>> = {
   },
   async 'apps.snapshots.create'(ana) {
     const [{ id }, other] = [await api().makeApp(ana), await api().makeApp(ana)]
-    const wish = { appId: id, ownerId: ana.id, actor: ana.id, origin: 'manual', plans } as const
+    const snapshot = { appId: id, ownerId: ana.id, actor: ana.id, origin: 'manual', plans } as const
     return {
       request: { path: `/v2/apps/${id}/snapshots` },
       other: { path: `/v2/apps/${other.id}/snapshots` },
       made: () => count('snapshots', { owner_id: ana.id }),
-      refuse: () => transaction(api().db, trx => queueSnapshot(trx, wish)),
+      refuse: () => transaction(api().db, trx => queueSnapshot(trx, snapshot)),
     }
   },
   async 'databases.create'({ id }) {
@@ -93,12 +93,12 @@ const creations: Record<string, (ana: TestUser) => Promise<Wish>> = {
   },
   async 'databases.snapshots.create'(ana) {
     const [{ id }, other] = [await api().makeDatabase(ana), await api().makeDatabase(ana)]
-    const wish = { databaseId: id, ownerId: ana.id, actor: ana.id, origin: 'manual', plans } as const
+    const snapshot = { databaseId: id, ownerId: ana.id, actor: ana.id, origin: 'manual', plans } as const
     return {
       request: { path: `/v2/databases/${id}/snapshots` },
       other: { path: `/v2/databases/${other.id}/snapshots` },
       made: () => count('snapshots', { owner_id: ana.id }),
-      refuse: () => transaction(api().db, trx => queueDatabaseSnapshot(trx, wish)),
+      refuse: () => transaction(api().db, trx => queueDatabaseSnapshot(trx, snapshot)),
     }
   },
   async 'workspaces.create'({ id }) {

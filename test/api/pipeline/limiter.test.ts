@@ -61,7 +61,7 @@ test.serial('a limit per application lets the next application through', async t
   const [one, two] = [await api().makeApp(ana), await api().makeApp(ana)]
   t.is((await api().as(ana).post(`/v2/apps/${one.id}/start`)).status, 200)
   t.is((await api().as(ana).post(`/v2/apps/${one.id}/start`)).body.code, 'KEEP_CALM')
-  t.is((await api().as(ana).post(`/v2/apps/${one.id}/stop`)).status, 200, 'stopping is another wish')
+  t.is((await api().as(ana).post(`/v2/apps/${one.id}/stop`)).status, 200, 'stopping is another limit')
   t.is((await api().as(ana).post(`/v2/apps/${two.id}/start`)).status, 200)
 })
 

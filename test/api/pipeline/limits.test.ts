@@ -12,7 +12,7 @@ import { codeOn } from '../../../policy/errors.ts'
 import { type Limit, limits } from '../../../policy/limits.ts'
 import { type Answer, openApiFor, type TestApi, type TestUser, testApi } from '../../kit/actors/api.ts'
 
-/** Whoever tests speaks for as many addresses as it likes, and no budget comes in the way of a limit. */
+/** The test sends from as many addresses as it likes, and no budget comes in the way of a limit. */
 const options = { scale: 1, config: { trustedProxies: ['127.0.0.1', '::1'] } }
 const plan = 'enterprise-1024'
 const api = testApi(options)

@@ -103,7 +103,7 @@ test('a pid file without a process, or without a number, is removed', async t =>
   t.throws(() => readFileSync(paths.containerdPidFile), { code: 'ENOENT' })
 })
 
-/** The engine at `paths` as one of ours, in a network namespace too. It is asked through a line that loses what it is told to. */
+/** The engine at `paths` as one of Berth, in a network namespace too. It is reached through a line that loses what it is told to. */
 async function ownEngine(t: ExecutionContext, paths: ReturnType<typeof engineFolder>) {
   const { folder } = paths
   const runFolder = join(folder, 'run')

@@ -5,7 +5,7 @@ import type { Kind } from '../../kit/crash/databases/rental.ts'
 import { databaseStage } from '../../kit/crash/databases/stage.ts'
 import { type Rentals, survive } from '../../kit/crash/databases/story.ts'
 
-// A choice of the cases of test/long/databases-*.test.ts: operations side by side, each on a host of its own, and one death for all.
+// A choice of the cases of test/long/databases-*.test.ts: concurrent operations, each on a host of its own, and one death for all.
 const started = databaseStage('redis', 'mongo')
 const rentals: Rentals = []
 

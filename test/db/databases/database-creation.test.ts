@@ -123,14 +123,14 @@ test.serial('a database takes as much disk as an application of its memory', asy
 test.serial('a plan without databases is refused, by the plan of the moment', async t => {
   const { db, make } = await onlyHost()
   const ana = await make.user('hobby-2')
-  const wished = { plans: defaultPlans }
-  t.deepEqual(await outcomes([make.database(ana.id, wished)]), { UPGRADE_REQUIRED: 1 })
+  const request = { plans: defaultPlans }
+  t.deepEqual(await outcomes([make.database(ana.id, request)]), { UPGRADE_REQUIRED: 1 })
   await db('users').where({ id: ana.id }).update({ plan: 'standard-4' })
-  t.deepEqual(await outcomes([make.database(ana.id, wished)]), { created: 1 })
+  t.deepEqual(await outcomes([make.database(ana.id, request)]), { created: 1 })
   await db('users')
     .where({ id: ana.id })
     .update({ plan_ends_at: new Date(0) })
-  t.deepEqual(await outcomes([make.database(ana.id, wished)]), { UPGRADE_REQUIRED: 1 })
+  t.deepEqual(await outcomes([make.database(ana.id, request)]), { UPGRADE_REQUIRED: 1 })
 })
 
 test.serial('without a host with the image the answer says whether to try again, and else why', async t => {

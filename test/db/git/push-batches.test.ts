@@ -260,7 +260,7 @@ test('an account whose rows are all locked, each for almost half a second, delay
   const locked = new Set(lockers)
   const letGo = async (locker: (typeof lockers)[number]) => locked.delete(locker) && locker.client.end()
   let isOver = false
-  /** Whoever waits for a row of theirs gets it just before it would give up, and waits for the next one. */
+  /** A push that waits for a row of theirs gets it just before it would give up, and waits for the next one. */
   const teasing = (async () => {
     while (!isOver && locked.size > 0) {
       const { rows: waits } = await (await database).db.raw(

@@ -26,11 +26,7 @@ test('waiting operations are claimed one at a time: deletions first, then the ol
   for (const id of waiting) {
     t.is((await claimNextOperation(db, { type: 'app', id: app.id }))?.id, id)
     t.deepEqual(await running(), [id], 'the others wait, and can still be cancelled')
-    t.is(
-      (await claimNextOperation(db, { type: 'app', id: app.id }))?.id,
-      id,
-      'whoever asks again is given the same one',
-    )
+    t.is((await claimNextOperation(db, { type: 'app', id: app.id }))?.id, id, 'another request gets the same one')
     await finishOperation(db, id, { state: 'success' })
   }
   t.is(await claimNextOperation(db, { type: 'app', id: app.id }), undefined)

@@ -11,7 +11,7 @@ import { checkS3 } from './power-loss-s3.ts'
 type Say = (what: string) => void
 
 /**
- * What was answered and is not so, in words. Everything that is under way comes to its end first; what was asked for and not
+ * What was answered and is not so, in words. Everything that is under way comes to its end first; what was requested and not
  * answered may be or not, and is from then on what it was found to be.
  */
 export async function brokenPromises(load: PowerLossLoad, dataDir: string): Promise<string[]> {

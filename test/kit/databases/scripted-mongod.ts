@@ -52,7 +52,7 @@ export async function scriptedMongod(
   server.listen(path)
   await once(server, 'listening')
   return {
-    /** What was asked, without greetings and logins. */
+    /** The commands that it received, without greetings and logins. */
     commands,
     close(): void {
       for (const socket of sockets) socket.destroy()

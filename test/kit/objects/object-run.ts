@@ -11,7 +11,7 @@ import { Schedules } from './object-schedules.ts'
 import { Sweeps } from './object-sweeps.ts'
 import { linesBySubject } from './upkeep.ts'
 
-/** Accounts whose schedules run side by side, each in both processes. */
+/** Accounts whose schedules run concurrently, each in both processes. */
 const accounts = 4
 
 /** Runs a number of random schedules and asserts that each is explained and nothing is left at the end. Logs the seed. */

@@ -22,7 +22,7 @@ const workspace = 'd'.repeat(40)
 
 /**
  * Rows as an installation had them when its schema ended with this migration, by the migration that made their tables or columns: at
- * least one in every table. Whoever makes a table writes one here; what is here is never changed, as the migrations are not.
+ * least one in every table. A migration that makes a table adds one here; what is here is never changed, as the migrations are not.
  */
 export const olderRows: Record<string, string> = {
   '001-foundation': `

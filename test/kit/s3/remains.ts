@@ -6,7 +6,7 @@ export async function storedFor({ db, store }: TestApi, { id }: TestUser) {
   return {
     files: await store.files(),
     objects: await count('objects', { owner_id: id }),
-    /** Bodies that are stored, whoever refers to them: none may be without the sweep knowing. */
+    /** Bodies that are stored, whatever refers to them: none may be without the sweep knowing. */
     segments: await count('segments', { state: 'stored' }),
     unreferenced: Number(
       (await db('segments').where({ state: 'stored', refs: 0 }).whereNull('zero_since').count())[0]!.count,

@@ -12,7 +12,7 @@ interface Solved {
 
 /**
  * A captcha provider as its published protocol says: a script that renders a widget in a frame of its own, whose answers
- * `siteverify` knows, once, for whoever has the secret. `takeOver` scripts errors and silence; true = it answered itself.
+ * `siteverify` knows, once, for a caller that has the secret. `takeOver` scripts errors and silence; true = it answered itself.
  */
 export class CaptchaProviderServer {
   readonly asked: URLSearchParams[] = []

@@ -34,7 +34,7 @@ test('next to other hosts a loopback address is not where databases of a host ar
 test('a name leads only to where databases listen', t => {
   const host = hostAt('one', '10.0.0.2', '203.0.113.2')
   t.false(leadsToHost(host, [host], ['10.0.0.2']), 'the host, at an address without databases')
-  t.false(leadsToHost(host, [host], ['127.0.0.1']), 'the machine of whoever looks')
+  t.false(leadsToHost(host, [host], ['127.0.0.1']), 'the client’s own machine')
   t.false(leadsToHost(host, [host], ['2001:db8::1']), 'databases listen at IPv4 addresses')
   t.false(leadsToHost(host, [host], []))
   t.true(leadsToHost(host, [host], ['203.0.113.2']))

@@ -54,7 +54,7 @@ test('a proxy of the service with credentials is not given to builds, and its cr
     )
   }
   t.is(settings({ HTTPS_PROXY: secret, HTTP_PROXY: 'http://10.0.0.1:80' }).proxy?.http, 'http://10.0.0.1:80')
-  t.is(settings({ BUILD_PROXY: secret }).proxy?.https, secret, 'whoever sets this one means it')
+  t.is(settings({ BUILD_PROXY: secret }).proxy?.https, secret, 'this one was set on purpose')
   t.is(settings({ BUILD_PROXY: secret }).proxyFact.state, 'http://...@10.0.0.1:3128 (BUILD_PROXY)')
   t.is(settings({ BUILD_PROXY: 'ana:secret@10.0.0.1:3128' }).proxyFact.state, 'http://...@10.0.0.1:3128 (BUILD_PROXY)')
 })
@@ -98,7 +98,7 @@ test('a password with characters that end an address reaches neither builds nor 
         t.notRegex(JSON.stringify(proxyFact), /bob|secret|12345|8080/)
       }
       const own = settings({ BUILD_PROXY: url })
-      t.is(own.proxy?.https, url.includes('://') ? url : `http://${url}`, 'whoever sets this one means it')
+      t.is(own.proxy?.https, url.includes('://') ? url : `http://${url}`, 'this one was set on purpose')
       t.notRegex(JSON.stringify(own.proxyFact), /bob|secret|12345|8080|se@/)
     }
   t.regex(settings({ BUILD_PROXY: 'bob:#secret@proxy:3128' }).proxyFact.remedy!, /^BUILD_PROXY is not only an address/)

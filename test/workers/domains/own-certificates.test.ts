@@ -37,7 +37,7 @@ test('files that cannot be read yet are not known, which is not none; what was r
   await write()
   later()
   const both = await Promise.all([names(), names()])
-  t.deepEqual(both, [['a.test'], ['a.test']], 'whoever asks during a read gets it')
+  t.deepEqual(both, [['a.test'], ['a.test']], 'a caller during a read gets it')
   await writeFile(files.key, 'half')
   later()
   t.deepEqual(await names(), ['a.test'])

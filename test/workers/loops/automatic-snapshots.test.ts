@@ -239,10 +239,10 @@ test.serial('a round reads only due applications, and a limited number of each h
   await made(id)
   await pass(3601)
   t.deepEqual(await round(), [], 'its next one is not due, and now that is known')
-  const wish = { plans, everySeconds: daySeconds, retrySeconds: 3600 }
-  t.deepEqual(await listDueForSnapshot(db, wish), { due: [], later: [] })
+  const request = { plans, everySeconds: daySeconds, retrySeconds: 3600 }
+  t.deepEqual(await listDueForSnapshot(db, request), { due: [], later: [] })
   await pass(daySeconds / 2)
-  const { later } = await listDueForSnapshot(db, wish)
+  const { later } = await listDueForSnapshot(db, request)
   t.deepEqual(later.map(one => one.id).sort(), free.map(one => one.id).sort())
 
   // More than a round looks at, before one that is due.
@@ -257,7 +257,7 @@ test.serial('a round reads only due applications, and a limited number of each h
     .update({ snapshot_due_at: ago(2 * daySeconds) })
   await pass(daySeconds)
   await rows(db).host('h1', { memoryMb: 65_536 }) // it was seen just now
-  t.is((await listDueForSnapshot(db, wish)).later.length, snapshotLooks.atOnce - 1)
+  t.is((await listDueForSnapshot(db, request)).later.length, snapshotLooks.atOnce - 1)
   t.deepEqual(await round(), [id], 'the first of each account is among them')
 })
 

@@ -301,34 +301,34 @@ test.serial('a lost application can be deleted without its host; other commands 
 test.serial('a restore of a lost application gets memory and a host, or fails with a code', async t => {
   const { db, make, hostId, user, app, silent, forget } = await lostHost()
   const snapshot = await goodSnapshot(db, app)
-  const wish = { appId: app.id, actor: user.id, name: snapshot.name, version: snapshot.id, place }
+  const request = { appId: app.id, actor: user.id, name: snapshot.name, version: snapshot.id, place }
   await silent()
   await forget()
-  await t.throwsAsync(queueRestore(db, wish), { code: 'CLUSTER_UNAVAILABLE' }, 'until all has ended')
+  await t.throwsAsync(queueRestore(db, request), { code: 'CLUSTER_UNAVAILABLE' }, 'until all has ended')
   await settleForgotten({ db, client: await clientOf(), log })
-  await t.throwsAsync(queueRestore(db, wish), { code: 'CLUSTER_MAINTENANCE_TRY_LATER' }, 'no other host')
+  await t.throwsAsync(queueRestore(db, request), { code: 'CLUSTER_MAINTENANCE_TRY_LATER' }, 'no other host')
   const next = `next-${names}`
   await make.host(next, { memoryMb: 256 })
-  await t.throwsAsync(queueRestore(db, wish), { code: 'CLUSTER_SELECTION_FAILED' })
+  await t.throwsAsync(queueRestore(db, request), { code: 'CLUSTER_SELECTION_FAILED' })
   await make.host(next, { memoryMb: 8192 })
   const small = { ...place, plans: plansOfMemory(256) }
-  await t.throwsAsync(queueRestore(db, { ...wish, place: small }), { code: 'INSUFFICIENT_MEMORY' })
+  await t.throwsAsync(queueRestore(db, { ...request, place: small }), { code: 'INSUFFICIENT_MEMORY' })
   t.is((await loadApp(db, app.id))?.host_id, hostId)
 
-  const unconfirmed = await queueRestore(db, { ...wish, accepting: true })
+  const unconfirmed = await queueRestore(db, { ...request, accepting: true })
   t.like(await loadApp(db, app.id), { host_id: next, lost_with: hostId })
   t.is(await usedMemoryMb(db, user.id), 512)
   t.true(await undoOperation(db, unconfirmed.id))
   t.like(await loadApp(db, app.id), { host_id: hostId, lost_with: hostId }, 'as if it had never been asked for')
 
-  const { id } = await queueRestore(db, wish)
+  const { id } = await queueRestore(db, request)
   const operation = await lane(db).claimNext(app.id, { underWay: [] })
   t.like(operation, { id, kind: 'restore' })
   t.like(operation?.release, { hostId: next, uid: app.uid })
   await lane(db).deployFailed(operation!, { code: 'SNAPSHOT_CORRUPT', message: 'no' })
   t.like(await loadApp(db, app.id), { host_id: next, lost_with: hostId }, 'still lost, and its place is kept')
 
-  await queueRestore(db, wish)
+  await queueRestore(db, request)
   const again = await lane(db).claimNext(app.id, { underWay: [] })
   const started = { containerId: 'c', hostPort: 4999, startedAt: new Date().toISOString(), bootId: 'b' }
   await lane(db).releaseServes(again!, { ...started, variablesVersion: 0 })

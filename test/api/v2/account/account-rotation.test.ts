@@ -37,7 +37,7 @@ test('a rotated key is dead in every process within a second: its requests, toke
     )
   t.deepEqual(await upload(), [200, 200])
 
-  // Whoever is busy with the key is believed in both processes at the moment of the change.
+  // A client that is busy with the key is believed in both processes at the moment of the change.
   const busy = new AbortController()
   const traffic = (async () => {
     while (!busy.signal.aborted) await Promise.all([read(ana.key), sleep(10)])

@@ -59,7 +59,7 @@ test('an address holds no more than its share, and small deliveries still pass',
   const from = newAddress()
   const stranger = { headers: { ...anySignature, ...from }, declared: maxDeliveryBytes }
   const open = await Promise.all([1, 2].map(() => openBody(`${api().url}/v2/git/app`, stranger)))
-  // Together they are over the share: one of them is refused, whoever is read last.
+  // Together they are over the share: one of them is refused, the one that is read last.
   void Promise.all(open.map(body => body.send(bodyBudgets.gitApp.share * 0.7)))
   t.is(await Promise.race(open.map(body => body.status)), 503)
   t.is((await send(push(made), from)).status, 200, 'a small one of the same address')

@@ -45,7 +45,7 @@ async function questioned(): Promise<{ db: Db; asked: string[] }> {
   return { db, asked }
 }
 
-/** What both processes answer to somebody who asks for an application. */
+/** What both processes answer to a user who requests an application. */
 async function seen(who: TestUser, id: string, path = ''): Promise<unknown> {
   const here = said(await api().as(who).get(`/v2/apps/${id}${path}`))
   const there = said(await (await second()).as(who).get(`/v2/apps/${id}${path}`))

@@ -137,9 +137,11 @@ test('the number of open uploads of an account is limited under concurrency', as
     last_activity_at,
     part_count,
     part_bytes,
-    ...wish
+    ...request
   } = (await findUpload(db, first, ownerId))!
-  const opened = await Promise.all(Array.from({ length: 12 }, () => transaction(db, trx => openUpload(trx, wish, 8))))
+  const opened = await Promise.all(
+    Array.from({ length: 12 }, () => transaction(db, trx => openUpload(trx, request, 8))),
+  )
   t.is(opened.filter(Boolean).length, 7)
   await send(db, first, 1, 3)
   await send(db, first, 2, 4)
@@ -150,7 +152,7 @@ test('the number of open uploads of an account is limited under concurrency', as
   await send(db, first, 2, 1)
   t.deepEqual(await readOpenParts(db, ownerId), { bytes: 4, parts: 2 })
   await abort(db, first, ownerId)
-  t.truthy(await transaction(db, trx => openUpload(trx, wish, 8)))
+  t.truthy(await transaction(db, trx => openUpload(trx, request, 8)))
 })
 
 test('parts are limited by the size of the whole, which counts a part that is sent again once', async t => {

@@ -28,7 +28,7 @@ interface Asked extends Kept {
 }
 
 /**
- * Operations that run side by side, each on a host of its own, until each host comes to the point of its case. There it dies, or stands
+ * Operations that run concurrently, each on a host of its own, until each host comes to the point of its case. There it dies, or stands
  * still while something else does. Afterwards everything that must be true is.
  */
 export async function survive(t: ExecutionContext, stage: DatabaseStage, rentals: Rentals, cases: readonly Case[]) {

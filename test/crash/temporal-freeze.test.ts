@@ -22,7 +22,7 @@ const living: Entry[] = []
 async function ownTemporal() {
   const port = await unusedPort()
   await supervisor.start(await temporalProcess({ folder: null, port, uiPort: null }, () => {}))
-  return { address: `127.0.0.1:${port}`, queuePrefix: 'standstill/' }
+  return { address: `127.0.0.1:${port}`, queuePrefix: 'freeze/' }
 }
 
 test.serial.after.always('end the processes', async () => {
