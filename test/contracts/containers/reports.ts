@@ -101,22 +101,23 @@ export function reportsContract(test: SerialFn, name: string, subject: () => Hos
     const { host, spec } = subject()
     const publish = { port: 3000, address: '127.0.0.2' }
     const [one, two] = [spec('waits', { publish }), spec('waits', { publish })]
-    one.labels = { ...one.labels, [labels.app]: 'one' }
-    two.labels = { ...two.labels, [labels.app]: 'two' }
+    // An owner of their own: a test that failed may have left containers of this host.
+    const owner = { [labels.owner]: one.name }
+    one.labels = { ...one.labels, ...owner, [labels.app]: 'one' }
+    two.labels = { ...two.labels, ...owner, [labels.app]: 'two' }
     await host.create(one)
     await running(host, two)
-    const hostLabel = { [labels.host]: one.labels[labels.host]! }
     const names = (states: { name: string }[]) => states.map(state => state.name).sort()
-    t.deepEqual(names(await host.list(hostLabel)), [one.name, two.name].sort())
-    t.deepEqual(names(await host.list({ ...hostLabel, [labels.app]: 'two' })), [two.name])
-    t.deepEqual(await host.list({ ...hostLabel, [labels.app]: 'three' }), [])
+    t.deepEqual(names(await host.list(owner)), [one.name, two.name].sort())
+    t.deepEqual(names(await host.list({ ...owner, [labels.app]: 'two' })), [two.name])
+    t.deepEqual(await host.list({ ...owner, [labels.app]: 'three' }), [])
     await host.pause(two.name)
     for (const of of [one, two]) {
-      const [listed] = await host.list({ ...hostLabel, [labels.app]: of.labels[labels.app]! })
+      const [listed] = await host.list({ ...owner, [labels.app]: of.labels[labels.app]! })
       t.like(await host.inspect(of.name), { ...listed! }, 'a list tells what a look would')
     }
     await host.unpause(two.name)
-    const [listed] = await host.list({ ...hostLabel, [labels.app]: 'two' })
+    const [listed] = await host.list({ ...owner, [labels.app]: 'two' })
     t.like(listed, { running: true, status: 'running' })
     t.like(await host.inspect(two.name), { ...listed! })
     await host.remove(one.name)
