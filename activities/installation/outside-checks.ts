@@ -13,7 +13,7 @@ import { storeMark } from './installation.ts'
 /** An outside system's verdict on a secret. `away` = it did not answer, so nothing is known. */
 export interface Verdict {
   settings: string
-  state: 'accepted' | 'REFUSED' | 'away' | 'cannot be asked'
+  state: 'accepted' | 'REFUSED' | 'away' | 'cannot be checked'
   why?: string
 }
 
@@ -78,9 +78,9 @@ export async function checkGit(provider: () => Promise<GitProvider | null>): Pro
   const check = async (settings: string, request: (git: GitProvider) => Promise<boolean | null>): Promise<Verdict> => {
     try {
       const git = await provider()
-      if (!git) return { settings, state: 'cannot be asked', why: 'no app is set up' }
+      if (!git) return { settings, state: 'cannot be checked', why: 'no app is set up' }
       const answer = await request(git)
-      if (answer === null) return { settings, state: 'cannot be asked', why: 'the provider does not say' }
+      if (answer === null) return { settings, state: 'cannot be checked', why: 'the provider does not say' }
       return { settings, state: answer ? 'accepted' : 'REFUSED' }
     } catch (error) {
       return { settings, ...refusedBy(error) }
@@ -91,7 +91,7 @@ export async function checkGit(provider: () => Promise<GitProvider | null>): Pro
     await check('GIT_PROVIDER_CLIENT_SECRET', git => git.knowsClient(AbortSignal.timeout(limitMs))),
     {
       settings: 'GIT_PROVIDER_WEBHOOK_SECRET',
-      state: 'cannot be asked',
+      state: 'cannot be checked',
       why: 'only a delivery shows it: send one again at the provider',
     },
   ]

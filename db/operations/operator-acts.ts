@@ -34,7 +34,10 @@ export const cancelledByOperator = 'Cancelled by an operator.'
  * Cancels a deploy, restore, snapshot or drill, in one compare-and-set: a queued one ends immediately, a running one is ended by its lane, which
  * the caller must wake. Throws `ActRefused` when there is nothing to cancel.
  */
-export async function cancelOperation(trx: Db, { operationId, actor }: OperatorRequest): Promise<'ended' | 'asked'> {
+export async function cancelOperation(
+  trx: Db,
+  { operationId, actor }: OperatorRequest,
+): Promise<'ended' | 'requested'> {
   const message = cancelledByOperator
   const { rows } = await trx.raw(
     `update operations
@@ -51,7 +54,7 @@ export async function cancelOperation(trx: Db, { operationId, actor }: OperatorR
   const state = rows[0]?.state as operations.OperationState | undefined
   if (!state) throw await cancelRefusal(trx, operationId)
   await trx('operation_acts').insert({ operation_id: operationId, actor, act: 'cancel' })
-  if (state === 'running') return 'asked'
+  if (state === 'running') return 'requested'
   const deployment = await deployments.findDeploymentByOperation(trx, operationId)
   if (deployment)
     await deployments.recordDeploymentStep(trx, deployment.id, { state: 'error', code: 'DEPLOY_CANCELLED', message })

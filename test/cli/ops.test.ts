@@ -192,8 +192,8 @@ test.serial(
     const ended = (await readOperationStory(db, second.operationId, 5))!
     t.like(ended.deployment, { state: 'error', code: 'DEPLOY_CANCELLED', message: 'Cancelled by an operator.' })
     t.like(ended.acts, [{ actor, act: 'cancel' }])
-    t.is(await cancel(first.operationId), 'asked')
-    t.is(await cancel(first.operationId), 'asked')
+    t.is(await cancel(first.operationId), 'requested')
+    t.is(await cancel(first.operationId), 'requested')
     t.like(await operations.findOperation(db, first.operationId), {
       state: 'running',
       cancel_requested_by: actor,
@@ -219,7 +219,7 @@ test.serial(
         operations.claimNextOperation(db, { type: 'app', id: app.id }),
         transaction(db, trx => cancelOperation(trx, { operationId, actor })),
       ])
-      t.is(done, claimed ? 'asked' : 'ended')
+      t.is(done, claimed ? 'requested' : 'ended')
       if (claimed) await operations.finishOperation(db, operationId, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
     }
   },

@@ -353,7 +353,7 @@ test('commands do not wait for a drill; a cancelled one, or that of a deleted da
     t.is((await command('start')).state, 'success')
     if (how === 'deleted') t.is((await command('delete')).state, 'success')
     else {
-      t.is(await transaction(db, trx => cancelOperation(trx, { operationId, actor })), 'asked')
+      t.is(await transaction(db, trx => cancelOperation(trx, { operationId, actor })), 'requested')
       await databaseLanes.wake(id, user.id)
     }
     t.is((await run.ended(operationId)).state, 'cancelled')
@@ -375,7 +375,7 @@ test('a restore that an operator cancels says so, and changes nothing', async t 
   const operationId = await queue('restore', { snapshotId })
   await databaseLanes.wake(id, user.id)
   await comesTrue(() => databases.steps(id).includes('prepareRestore'))
-  t.is(await transaction(db, trx => cancelOperation(trx, { operationId, actor })), 'asked')
+  t.is(await transaction(db, trx => cancelOperation(trx, { operationId, actor })), 'requested')
   await databaseLanes.wake(id, user.id)
   const message = 'Cancelled by an operator.'
   t.like(await run.ended(operationId), { state: 'cancelled', code: 'DEPLOY_CANCELLED', message })

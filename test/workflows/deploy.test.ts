@@ -174,7 +174,7 @@ test('a deploy that is cancelled while it builds is recorded only after the buil
   const { end, deployment, operationId } = await push(app)
   await plan.reached
   const asked = { operationId, actor: 'operator:ana' }
-  t.is(await transaction(db, trx => cancelOperation(trx, asked)), 'asked')
+  t.is(await transaction(db, trx => cancelOperation(trx, asked)), 'requested')
   await lanes.wake(app.id, app.owner_id)
   t.like(await end(), { state: 'cancelled', code: 'DEPLOY_CANCELLED', message: 'Cancelled by an operator.' })
   const ended = await deployment()

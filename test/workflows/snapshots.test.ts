@@ -62,7 +62,7 @@ test('a snapshot is cancelled once its copy has ended, and a concurrent deploy c
   await plan.reached
   const deploy = await push(app)
   await sleep(300)
-  t.is(await transaction(db, trx => cancelOperation(trx, { operationId, actor: 'operator:ana' })), 'asked')
+  t.is(await transaction(db, trx => cancelOperation(trx, { operationId, actor: 'operator:ana' })), 'requested')
   await lanes.wake(app.id, app.owner_id)
   const ended = await end()
   t.like(ended, { state: 'cancelled', code: 'DEPLOY_CANCELLED', message: 'Cancelled by an operator.' })

@@ -94,7 +94,7 @@ export async function queueDue(options: AutomaticOptions, type: TargetType = 'ap
     const given = await giveUp(db, operationId).catch(err =>
       log.warn({ err, ...subjectOf({ type, id }) }, 'automatic snapshots: not given up'),
     )
-    if (given === 'asked') await wake(id, ownerId)
+    if (given === 'requested') await wake(id, ownerId)
   }
   // Each in its own transaction: another process that interleaves sees the operation that is being created.
   for (const target of due) {
@@ -127,7 +127,7 @@ export async function warnOfMissingSnapshots(
 }
 
 /** Ends a snapshot that did not finish within its day, as its host is down or its application or database is being restored: the next one takes its slot. */
-async function giveUp(db: Db, operationId: string): Promise<'ended' | 'asked' | null> {
+async function giveUp(db: Db, operationId: string): Promise<'ended' | 'requested' | null> {
   return transaction(db, trx => cancelOperation(trx, { operationId, actor: automaticActor })).catch(error => {
     if (error instanceof ActRefused) return null
     throw error

@@ -198,7 +198,7 @@ test.serial('the new key and the new secret are verified at the git provider', a
   t.like(of.config().gitProvider, { privateKey: line(pem), clientSecret, webhookSecret: both })
   t.deepEqual(
     (await of.check()).map(({ state }) => state),
-    ['accepted', 'accepted', 'cannot be asked'],
+    ['accepted', 'accepted', 'cannot be checked'],
   )
 })
 
