@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import test from 'ava'
+import { workerCommits } from './kit/crash/databases/cases.ts'
 import { breachesOf, folderOf, fragmentsOf, roots, touchesTables } from './kit/house-rules.ts'
 
 /** Look again at 150 lines, split before this. */
@@ -136,6 +137,19 @@ test('words that the glossary has replaced do not return', t => {
       ),
     [],
   )
+})
+
+test('every statement whose commit the long crash tests cut is one of db/', t => {
+  const statements = sources.filter(({ path }) => path.startsWith('db/') && !path.startsWith('db/migrations/'))
+  for (const commit of Object.values(workerCommits).flat()) {
+    // Of a statement that the query builder writes, the sources have the quoted name only.
+    const name = /"(\w+)"/.exec(commit.source)?.[1]
+    const inSources = name ? new RegExp(`\\b${name}\\b`) : commit
+    t.true(
+      statements.some(({ text }) => inSources.test(text)),
+      `${commit}`,
+    )
+  }
 })
 
 test('no test is skipped or runs alone', t => {

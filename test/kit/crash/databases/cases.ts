@@ -137,8 +137,8 @@ export const workerUndos: readonly { kind: CommonKind; failure: Failure; records
 
 /** Transactions of the worker whose COMMIT is cut, by a statement in them. */
 export const workerCommits: Record<CommonKind, readonly RegExp[]> = {
-  create: [/operation-claims\.begin/, /"provisioned_at"/],
-  start: [/operation-claims\.begin/, /"container_id"/],
+  create: [/operations\.claim-next/, /"provisioned_at"/],
+  start: [/operations\.claim-next/, /"container_id"/],
   stop: [/"desired_if_kept"/, /"exit_oom"/],
   resize: [/'restarting'|restarting/, /greatest\(d\.ram_mb/],
   rotate: [/"password_generation"/, /"provisioned_at"/],
