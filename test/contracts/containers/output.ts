@@ -96,13 +96,13 @@ export function outputContract(test: SerialFn, name: string, subject: () => Host
       busy--
       pieces.push(text)
     }
-    const following = host.followLogs(wanted.name, { tail: 10 }, listen, end.signal)
+    const following = host.followLogs(wanted.name, { tail: 100 }, listen, end.signal)
     await comesTrue(async () => pieces.at(-1) === 'end')
     t.true(pieces.every(piece => Buffer.byteLength(piece) <= 65_536))
     t.is(pieces.slice(0, -1).join(''), 'é'.repeat(100_000))
     end.abort()
     await following
-    await t.notThrowsAsync(host.followLogs(wanted.name, { tail: 10 }, listen, end.signal))
+    await t.notThrowsAsync(host.followLogs(wanted.name, { tail: 100 }, listen, end.signal))
     await host.remove(wanted.name)
   })
 
