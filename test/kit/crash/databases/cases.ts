@@ -118,7 +118,8 @@ export const workerRecords: Record<CommonKind, readonly string[]> = {
   rotate: ['recordStep', 'beginRotation', 'databaseServes'],
   certify: ['databaseServes'],
   delete: ['recordDatabaseStatus', 'databaseDeleted'],
-  snapshot: ['reserveVolumes', 'keepDatabaseSnapshotPlace', 'databaseSnapshotTaken', 'leaveDatabaseSnapshotPlace'],
+  // A slot is free: to stand in line (`keepDatabaseSnapshotPlace`) is a step of restores only.
+  snapshot: ['reserveVolumes', 'databaseSnapshotTaken', 'leaveDatabaseSnapshotPlace'],
   restore: [
     ...['reserveVolumes', 'keepDatabaseSnapshotPlace', 'leaveDatabaseSnapshotPlace'],
     ...['beginSwitch', 'switchVolume', 'databaseRestored'],
