@@ -51,7 +51,7 @@ export function mailCommand(program: Command): void {
         }),
       )
       if (ids.length === 0)
-        throw new Error(`No mail that starts with "${start}" waits or has failed. See: berth mail list`)
+        throw new Error(`No waiting or failed mail has an id that starts with "${start}". See: berth mail list`)
       console.log(`${ids.map(id => id.slice(0, 8)).join(', ')}: queued again. See: berth mail list --sent`)
     })
   mail
@@ -138,7 +138,7 @@ function invoiceWords(who: string, number: string, { mail_id, queued, state, cre
 
 /** `berth mail list` for people. */
 export function mailTable(lines: readonly MailLine[], now: Date): string {
-  if (lines.length === 0) return 'No mail waits, and none has failed.'
+  if (lines.length === 0) return 'No mail is waiting, and none has failed.'
   const rows = lines.map(line => [
     line.id.slice(0, 8),
     line.email,

@@ -114,7 +114,7 @@ async function start(
   if (!installation.config.analytics.isOn)
     void expireDays(join(installation.dataDir, 'analytics'), {
       over,
-      onError: error => say(`Days of analytics that are too old cannot be removed: ${(error as Error).message}`),
+      onError: error => say(`Expired analytics cannot be removed: ${(error as Error).message}`),
     })
   const exampleUrl = await firstApplication(installation, say)
   return withInstallation((running, db) => summary({ ...running, notes: installation.notes }, db, exampleUrl))

@@ -5,9 +5,9 @@ import { create } from './create.ts'
 import { deploy } from './deploy.ts'
 import { type ConcurrentOperation, runLane } from './lane.ts'
 import { type Host, hostOf, type LaneInput, records } from './lane-steps.ts'
+import { type Exclusive, oneAtATime } from './locks.ts'
 import { remove, restart, start, stop } from './power.ts'
 import { snapshot } from './snapshot.ts'
-import { type Exclusive, oneAtATime } from './turns.ts'
 
 export type { LaneInput } from './lane-steps.ts'
 

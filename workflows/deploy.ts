@@ -4,8 +4,8 @@ import { ignoreError } from '../lib/async/ignore-error.ts'
 import { failureOf } from './failures.ts'
 import { startHealthy } from './healthy-release.ts'
 import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'
+import type { Exclusive } from './locks.ts'
 import { awaitRoute, leftToKeeper } from './route-copy.ts'
-import type { Exclusive } from './turns.ts'
 import { type Undo, undoable } from './undo.ts'
 
 /** Time for the old version to answer the requests that it has already received. */

@@ -8,7 +8,7 @@ import { commandSeconds } from '../policy/apps/command-times.ts'
 import { heartbeatMs as heartbeatTimeout } from '../policy/timeouts.ts'
 import { prefixOf, queuesOfHost } from './ids.ts'
 import { cancellationType, recordsOf } from './lane.ts'
-import { serialized } from './turns.ts'
+import { serialized } from './locks.ts'
 
 export interface LaneInput {
   appId: string

@@ -10,7 +10,7 @@ import {
 } from '@temporalio/workflow'
 import type { Records } from '../activities/records.ts'
 import { failureOf } from './failures.ts'
-import { type Exclusive, oneAtATime, serialized } from './turns.ts'
+import { type Exclusive, oneAtATime, serialized } from './locks.ts'
 
 /** A cancelled step is awaited: otherwise it could still have its effect after its undo. */
 export const cancellationType = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED

@@ -3,7 +3,7 @@ import type { LaneOperation } from '../activities/releases/release.ts'
 import { snapshotSlotWait } from '../policy/hosts/host-slots.ts'
 import { failureOf, isPlaceLost } from './failures.ts'
 import { type Host, records } from './lane-steps.ts'
-import type { Exclusive } from './turns.ts'
+import type { Exclusive } from './locks.ts'
 
 /** Max copies of a snapshot that loses its slot. */
 const maxCopies = 3

@@ -19,15 +19,15 @@ export const answerHeaders = {
     schema: { const: 'true' },
   },
   CachedAt: {
-    description: 'When this answer was computed, if it is given again.',
+    description: 'When this answer was computed, if it comes from a cache.',
     schema: { type: 'string', format: 'date-time' },
   },
   Location: { description: 'Where to continue.', schema: { type: 'string', format: 'uri' } },
   ShouldRetry: {
-    description: 'Clients must not try again by themselves: the time in Retry-After is over a minute.',
+    description: 'Clients must not retry automatically: the time in Retry-After is over a minute.',
     schema: { const: 'false' },
   },
-  FinishReason: { description: 'The answer was cut off at its longest.', schema: { const: 'length' } },
+  FinishReason: { description: 'The answer was cut off at its maximum length.', schema: { const: 'length' } },
 } as const
 
 const wireNames = {

@@ -36,7 +36,7 @@ local HEADERS = 'The headers are too large: 16 KB in all, 8 KB for one.'
 local OLDER_TLS = 'The connection uses an older version of TLS than this host name requires.'
 local TOO_MANY = 'Too many open connections from this address.'
 local AWAY = 'The platform does not answer right now. Try again in a moment.'
-local UNEXPECTED = 'An unexpected error occurred. Report the request id to find its cause.'
+local UNEXPECTED = 'An unexpected error occurred. Report the request id: its cause is logged with it.'
 local LATE = 'The platform did not answer in time.'
 local HTTPS_ONLY_TEXT = 'This platform requires https: requests over plain http can be read by others on the network. Replace any credentials that were sent.'
 

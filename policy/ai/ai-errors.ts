@@ -12,7 +12,7 @@ export const aiErrors = {
   CONTEXT_LENGTH_EXCEEDED: [400, 'The messages and tools are longer than the context window of your plan.'],
   INVALID_REQUEST: [
     400,
-    'The model refused the request. It may be too long for this model, or a tool message may answer no tool call.',
+    'The model refused the request. It may be too long for this model, or a tool message may have no tool call before it.',
   ],
   INVALID_JSON_BODY: [400, 'The body is not a JSON object.'],
   ACCESS_DENIED: [401, 'The credential is missing, malformed, invalid or expired.'],
@@ -31,7 +31,7 @@ export const aiErrors = {
     'This request exceeds the daily token limit of the API key, which resets at 00:00 UTC.',
   ],
   DAILY_LIMIT_REACHED: [429, 'This request exceeds the daily token limit of your plan, which resets at 00:00 UTC.'],
-  INTERNAL_SERVER_ERROR: [500, 'An unexpected error occurred. Report the request id to find its cause.'],
+  INTERNAL_SERVER_ERROR: [500, 'An unexpected error occurred. Report the request id: its cause is logged with it.'],
   SERVER_OVERLOADED: [503, 'No model could answer in time. Try again in a moment.'],
   DAILY_CAPACITY_REACHED: [
     503,

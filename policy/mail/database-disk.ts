@@ -14,7 +14,7 @@ Quando o disco estiver cheio, o banco não aceita mais gravações. Para evitar 
     subject: `The disk of the database ${database} is ${percent}% full`,
     text: `The data of your database "${database}" take ${usedMb} MB of the ${limitMb} MB of its disk (${percent}%).
 
-When the disk is full, the database accepts no more writes. To prevent this, delete data, or give it more memory: it comes with more disk.`,
+When the disk is full, the database accepts no more writes. To prevent this, delete data, or give it more memory, which comes with more disk.`,
   }),
   'es-ES': ({ database, usedMb, limitMb, percent }) => ({
     subject: `El disco de la base de datos ${database} está lleno al ${percent} %`,

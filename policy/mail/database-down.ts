@@ -66,7 +66,7 @@ As conexões foram interrompidas. O status e os logs dele mostram a causa; se fo
   }),
   'en-US': ({ database, ends }) => ({
     subject: `The database ${database} crashed and is being restarted`,
-    text: `Your database "${database}" ended unexpectedly, and is started again automatically. Unexpected ends within a day: ${ends}.
+    text: `Your database "${database}" ended unexpectedly, and is started again automatically. Crashes within a day: ${ends}.
 
 Its connections were closed. Its status and log show the cause; if it was a lack of memory, give it more.`,
   }),

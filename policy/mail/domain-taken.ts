@@ -12,7 +12,7 @@ Se o domínio é seu, verifique quem tem acesso ao seu provedor de DNS, remova o
   }),
   'en-US': ({ hostname }) => ({
     subject: `The domain ${hostname} went to another account`,
-    text: `Another account has proved in DNS that the domain ${hostname} belongs to it, and your records of it no longer exist. The domain was therefore removed from your applications, which are still available at their subdomains.
+    text: `Another account has proved in DNS that the domain ${hostname} belongs to it, and your DNS records for it no longer exist. The domain was therefore removed from your applications, which are still available at their subdomains.
 
 If the domain is yours, check who has access to your DNS provider, remove the other record, and set the domain again.`,
   }),

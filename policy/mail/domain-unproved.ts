@@ -14,7 +14,7 @@ Crie novamente um dos registros mostrados na aplicação, ou remova o domínio d
     subject: `The DNS records of ${hostname} are missing`,
     text: `For ${days} days, no DNS record has proved that the domain ${hostname} is yours. It still works, but another account that proves it can take it over, and its certificate may not be renewed.
 
-Create one of the records again that the application shows, or remove the domain from it.`,
+Create one of the records that the application shows again, or remove the domain from the application.`,
   }),
   'es-ES': ({ hostname, days }) => ({
     subject: `Faltan los registros DNS de ${hostname}`,

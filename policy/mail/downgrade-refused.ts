@@ -14,7 +14,7 @@ Nada foi alterado. Quando couber, peça a mudança novamente.`,
     subject: `The change to plan ${to} was not made`,
     text: `You confirmed the change from plan ${from} to plan ${to}, but by now the account uses more than that plan allows, or its plan has changed.
 
-Nothing was changed. Request the change again when it is possible.`,
+Nothing was changed. Request the change again once the account fits into the plan.`,
   }),
   'es-ES': ({ from, to }) => ({
     subject: `El cambio al plan ${to} no se ha realizado`,

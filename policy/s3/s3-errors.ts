@@ -31,7 +31,7 @@ export const s3Errors = {
   RequestTimeTooSkewed: [403, 'The time of the request differs too much from the time of the server.'],
   SignatureDoesNotMatch: [
     403,
-    'The signature that was calculated does not match the one that was sent. Check the secret access key and how the request is signed.',
+    'The signature does not match the request. Check the secret access key and how the request is signed.',
   ],
   QuotaExceeded: [403, 'The storage of the plan is used up.'],
   NoSuchBucket: [404, 'The bucket does not exist.'],

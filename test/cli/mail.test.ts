@@ -24,7 +24,7 @@ const line = (changes: Partial<MailLine>): MailLine => ({
 })
 
 test('the list shows which mail waits, how often it was tried, and why it failed', t => {
-  t.is(mailTable([], now), 'No mail waits, and none has failed.')
+  t.is(mailTable([], now), 'No mail is waiting, and none has failed.')
   const again = new Date(now.getTime() + 240_000)
   const table = mailTable(
     [

@@ -265,11 +265,13 @@ test('a change of memory that another run takes over too late, and before anythi
 test('a deletion that ends after its caller was answered deletes nothing', async t => {
   const { created, command, row, host, id, databases } = await scene()
   await created()
-  const before = await row()
+  // When the next snapshot is due is changed by a round of all databases.
+  const unchanged = async () => ({ ...(await row()), snapshot_due_at: null })
+  const before = await unchanged()
   lateIn(id, 'removeDatabaseContainers', 'delete')
   t.like(await command('delete'), { state: 'error', code: 'ACTION_FAILED' })
   // Its host finds no container for what is to run, and makes one.
-  t.deepEqual(await row(), before)
+  t.deepEqual(await unchanged(), before)
   t.true(host().volume)
   t.false(databases.steps(id).includes('removeDatabaseVolumes'))
   seen.delete(id)

@@ -1,7 +1,7 @@
 import { CancellationScope, patched } from '@temporalio/workflow'
 import type { DatabaseOperation } from '../../activities/databases/operation.ts'
 import { neverUsedGeneration } from '../../policy/databases/database-steps.ts'
-import type { Exclusive } from '../turns.ts'
+import type { Exclusive } from '../locks.ts'
 import { undoable } from '../undo.ts'
 import { type DatabaseHost, records, stepOf } from './database-steps.ts'
 import { inSnapshotSlot } from './snapshot-slot.ts'

@@ -66,7 +66,7 @@ export const restoreDatabase = endpoint({
   name: 'databases.snapshots.restore',
   method: 'POST',
   path: '/v2/databases/{databaseId}/snapshots/restore',
-  summary: 'Replace the contents of a database by those of a snapshot, or by its own of a moment',
+  summary: 'Restore a database from a snapshot, or to an earlier moment',
   auth: { scope: 'snapshots:write', database: true },
   operation: true,
   body: databaseRestoreBody,

@@ -23,7 +23,7 @@ export const getNetworkSettings = endpoint({
   name: 'apps.network.settings',
   method: 'GET',
   path: '/v2/apps/{appId}/network/settings',
-  summary: 'Show what applies to requests to an application',
+  summary: 'Show the network settings of an application',
   auth: { scope: 'apps:read', permission: 'dns' },
   response: settings,
   handle: ({ app }, { db }) => readAppSettings(db, app.id),
@@ -48,7 +48,7 @@ export const updateNetworkSettings = endpoint({
   name: 'apps.network.settings.update',
   method: 'PATCH',
   path: '/v2/apps/{appId}/network/settings',
-  summary: 'Change what applies to requests to an application',
+  summary: 'Change the network settings of an application',
   auth: { scope: 'apps:write', permission: 'custom_domain' },
   body: z.object({
     min_tls: optional(z.enum(['1.2', '1.3'])),

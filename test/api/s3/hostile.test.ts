@@ -32,7 +32,7 @@ const plain = (method: string, target: string, body = '', headers: RawRequest['h
   body: Buffer.from(body),
 })
 
-const send = (request: RawRequest, pair: Pair, nearly?: () => Promise<unknown>) =>
+const send = (request: RawRequest, pair: Pair, nearly?: (answered: Promise<unknown>) => Promise<unknown>) =>
   sendRaw(api().s3Url, signed(request, 'header', pair, api().s3Url), nearly)
 
 const codeOf = (body: Buffer | undefined): string | undefined => /<Code>(\w+)</.exec(body?.toString() ?? '')?.[1]
@@ -137,14 +137,17 @@ test('a header in UTF-8 is verified byte for byte, even if one of its bytes is a
 test('large documents of one account share 16 MB of memory, beyond the first MB of each', async t => {
   const { pair } = await actor()
   const document = `<Delete><Object><Key>a</Key></Object>${' '.repeat(2 * MiB - 100)}</Delete>`
-  let waiting = 0
-  let allWait = () => {}
-  const all = new Promise<void>(resolve => {
-    allWait = resolve
+  let refused = 0
+  let fourAreRefused = () => {}
+  const four = new Promise<void>(resolve => {
+    fourAreRefused = resolve
   })
-  const held = async () => {
-    if (++waiting === 20) setTimeout(allWait, 1000)
-    await all
+  /** Only what is refused is answered before its last byte. */
+  const held = async (answered: Promise<unknown>) => {
+    void answered.then(() => {
+      if (++refused === 4) fourAreRefused()
+    })
+    await four
   }
   const requests = Array.from({ length: 20 }, () => send(plain('POST', '/private?delete', document), pair, held))
   const answers = await Promise.all(requests)

@@ -30,18 +30,19 @@ const deadlineMs = 10_000
 
 /**
  * Sends a request on a connection of its own; undefined when the server closes it without an answer. Rejects after 10 s. `nearly` runs
- * when all but the last byte has been sent.
+ * when all but the last byte has been sent, with a promise of the first bytes of an answer.
  */
 export async function sendRaw(
   url: string,
   { method, target, headers, body }: RawRequest,
-  nearly?: () => Promise<unknown>,
+  nearly?: (answered: Promise<unknown>) => Promise<unknown>,
 ): Promise<RawAnswer | undefined> {
   const { hostname, port } = new URL(url)
   const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
   const pieces: Buffer[] = []
   // An error is seen by what has arrived until then: the server may answer and close while the body is being sent.
   socket.on('data', piece => pieces.push(piece)).on('error', () => {})
+  const answered = new Promise(resolve => socket.once('data', resolve))
   const closed = new Promise(resolve => socket.once('close', resolve))
   let isLate = false
   const timer = setTimeout(() => {
@@ -52,7 +53,7 @@ export async function sendRaw(
   socket.write(Buffer.from(lines.join('\r\n'), 'latin1'))
   const first = nearly ? body.length - 1 : body.length
   socket.write(body.subarray(0, first))
-  await nearly?.()
+  await nearly?.(answered)
   if (socket.writable) socket.write(body.subarray(first))
   // The server gives up a request whose client closes its side, complete or not.
   if (isShort(headers, body)) socket.end()

@@ -64,7 +64,8 @@ test.serial(
     const operations = platform.db('operations').where({ kind: 'restart' }).select('target_id', 'actor', 'state')
     t.deepEqual(await operations, [{ target_id: restarts.id, actor: 'health-check', state: 'success' }])
 
-    t.like(await healthOf(stays), unhealthy)
+    // Another start is another run, whose health is unknown until it has failed as often.
+    t.like(await becomes(stays, 'unhealthy'), unhealthy)
     t.like((await as.get(`/v2/apps/${stays.id}/status`)).body.response, { status: 'running', running: true })
     t.is((await platform.page(stays.domain)).status, 200, 'it still gets its requests')
 
