@@ -65,7 +65,7 @@ test.serial('an operator lists mail, and retries failed mail', async t => {
     (await mail('list')).stdout,
     new RegExp(`${user.email} +memory-out +failed +\\d+ s ago +tried once: 550 no such user`),
   )
-  t.regex((await mail('retry', sent!.id)).stderr, /waits or has failed/)
+  t.regex((await mail('retry', sent!.id)).stderr, /No waiting or failed mail/)
   t.is((await mail('retry', failed!.id.slice(0, 8))).code, 0)
   t.like(await db('mails').where({ id: failed!.id }).first(), { state: 'queued', attempts: 0 })
 })
