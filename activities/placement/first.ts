@@ -1,7 +1,7 @@
 import { chown, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { nameText } from '../../lib/folders/disk-names.ts'
-import { placingLimits } from '../../policy/apps/placing.ts'
+import { placingLimits } from '../../policy/apps/placing-limits.ts'
 import { AppFolder, ignore } from '../app-files/folder.ts'
 import { isEmpty } from '../app-files/listing.ts'
 import { exists, releaseFolders } from '../releases/files.ts'

@@ -1,7 +1,7 @@
 import { rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { codeOf } from '../../lib/folders/error-codes.ts'
-import { type PlacingLimits, placingLimits } from '../../policy/apps/placing.ts'
+import { type PlacingLimits, placingLimits } from '../../policy/apps/placing-limits.ts'
 import { entryPath } from '../../policy/archives/archive-names.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import { failureOf, JobChild } from '../child-process/job-child.ts'

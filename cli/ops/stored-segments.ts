@@ -1,6 +1,6 @@
 import { bodiesIn } from '../../activities/objects/filesystem.ts'
+import { unknownBodies, verifyBodies } from '../../activities/objects/segment-verification.ts'
 import { openObjectStore } from '../../activities/objects/select.ts'
-import { unknownBodies, verifyBodies } from '../../activities/objects/stored-bodies.ts'
 import type { Db } from '../../db/database.ts'
 import type { ObjectStoreConfig } from '../../policy/config.ts'
 import { gigabytes } from '../blob.ts'

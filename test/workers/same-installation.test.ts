@@ -16,7 +16,7 @@ import {
 import { filesystemStore } from '../../activities/objects/filesystem.ts'
 import type { ObjectStore } from '../../activities/objects/port.ts'
 import { s3Store } from '../../activities/objects/s3.ts'
-import { unknownBodies } from '../../activities/objects/stored-bodies.ts'
+import { unknownBodies } from '../../activities/objects/segment-verification.ts'
 import { openDatabase } from '../../db/database.ts'
 import { readInstallation } from '../../db/installation.ts'
 import { parseConfig } from '../../policy/config.ts'

@@ -427,7 +427,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
   },
   // Y20: 384 MiB of a child, 4 of them, 1 of an account, and no more than 10,000 entries for an event's names.
-  'apps/placing.ts': {
+  'apps/placing-limits.ts': {
     placingLimits: { seconds: 600, memoryBytes: 402_653_184, searched: 10_000, levels: 100 },
     placingConcurrency: { atOnce: 4, perSubject: 2 },
   },
